@@ -1,0 +1,1 @@
+"""What turns a TrainJob and a runtime into Kubernetes objects: the API (`api`), the pure plan (`plan`, `plugins`)."""

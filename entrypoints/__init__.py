@@ -1,0 +1,1 @@
+"""One file per command: environ and argv -> config -> verb -> report -> exit code."""

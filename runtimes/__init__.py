@@ -1,0 +1,1 @@
+"""The ClusterTrainingRuntimes that we ship, one YAML file each."""

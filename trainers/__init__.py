@@ -1,0 +1,1 @@
+"""The trainers, one folder per library; importing one never imports another."""

@@ -1,0 +1,1 @@
+"""LoRA and full fine-tuning on torchtune components, behind our own recipe."""
