@@ -1,0 +1,84 @@
+"""What all pods of one job share on this machine: folders, secrets, names and ports, devices, images.
+
+    context = open_job_context(job_set, pods, folder=..., state_dir=..., isolation=..., environ=os.environ, ...)
+    check_pods(pods, context)                     # every problem, before anything is written
+    prepared = prepare_pod(pod, context)          # for each pod, when its turn comes
+    context.close()                               # at the end: gives the ports back
+
+The folder of a job, as far as pods are concerned:
+
+    <folder>/hosts                                names of the job's pods, mounted as /etc/hosts
+    <folder>/shims/{tune,torchrun,python,...}     first on PATH
+    <folder>/volumes/<claim>/                     claims of the job's volumeClaimPolicies: /workspace, mostly
+    <folder>/pods/<pod>/volumes/<volume>/         emptyDir, configMap, secret, projected, ephemeral
+    <folder>/pods/<pod>/workspace/                /workspace of a pod that mounts none
+    <folder>/pods/<pod>/work/                     working directory of a container that names none
+    <folder>/pods/<pod>/token                     the pod's progress token (0600)
+    <folder>/pods/<pod>/termination/<container>   the termination message
+    <folder>/logs/<pod>/<container>.log
+    <state-dir>/.claims/<namespace>/<claim>/      claims that no template of the job makes; shared between jobs
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from trainyard.local.devices import DevicePlan
+from trainyard.local.images import ImageTable
+from trainyard.local.launch import Isolation
+from trainyard.local.network import Network
+from trainyard.local.pod_instance import PodInstance
+
+
+class ProgressEndpoint(Protocol):
+    """Where pods report to (`progress_server.ProgressServer`)."""
+
+    @property
+    def url(self) -> str:
+        """Give the address of the job's status."""
+
+    def token(self, pod: PodInstance) -> str:
+        """Give the pod's own token; reports with it count as that pod's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobContext:
+    """Everything that preparing a pod needs beside the pod."""
+
+    namespace: str
+    job: str
+    """Name of the TrainJob and of its JobSet."""
+    folder: Path
+    """The job's folder in the state directory."""
+    claims_folder: Path
+    """Claims that no template of the job makes."""
+    isolation: Isolation
+    network: Network
+    devices: DevicePlan
+    images: ImageTable
+    environ: Mapping[str, str]
+    """The caller's environment; only the names on the allow list are taken from it (`pod_environment`)."""
+    claim_templates: frozenset[str] = frozenset()
+    """Names of the JobSet's volumeClaimPolicies templates."""
+    secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """Name of a Secret to its keys."""
+    config_maps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """Name of a ConfigMap to its keys."""
+    progress: ProgressEndpoint | None = None
+    """The job's status server; None when nothing listens."""
+    allow_host_paths: bool = False
+    """Whether hostPath volumes are allowed."""
+
+    def pod_folder(self, pod: PodInstance) -> Path:
+        """Give the folder of a pod's files."""
+        return self.folder / "pods" / pod.name
+
+    @property
+    def shims(self) -> Path:
+        """Give the folder that comes first on PATH."""
+        return self.folder / "shims"
+
+    def close(self) -> None:
+        """Give the reserved ports back."""
+        self.network.close()
