@@ -1,0 +1,181 @@
+"""The live view of `trainyard run` on a terminal: steps with state and time, progress bars, loss, the last log line.
+
+`draw` is a pure function of views and width, so that it can be looked at in a test; `LiveView` redraws it in place.
+"""
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+from trainyard.entrypoints.cli_terminal import Terminal, duration
+from trainyard.entrypoints.cli_view import (
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    WAITING,
+    JobView,
+    StepView,
+    sparkline,
+)
+
+_MARKS: Final = {
+    WAITING: ("○", "-"),
+    PENDING: ("○", "-"),
+    RUNNING: ("●", "*"),
+    SUCCEEDED: ("✓", "+"),
+    FAILED: ("✗", "x"),
+}
+_STYLES: Final = {
+    WAITING: "dim",
+    PENDING: "dim",
+    RUNNING: "cyan",
+    SUCCEEDED: "green",
+    FAILED: "bold red",
+    "Complete": "bold green",
+    "Running": "bold cyan",
+    "Failed": "bold red",
+    "Suspended": "bold yellow",
+}
+_BAR_WIDTH: Final = 24
+_WIDEST_SPARKLINE: Final = 48
+_WIDE: Final = 72
+"""Columns from which on the state is spelled out beside its mark."""
+_MOST_STEPS: Final = 16
+"""Steps shown for one job; a 64-node job would push the terminal off its own screen."""
+_REFRESH_SECONDS: Final = 0.25
+
+
+def draw(jobs: Sequence[JobView], terminal: Terminal) -> Group:
+    """Lay out jobs below one another, fit for the terminal's width and characters."""
+    lines: list[Text] = []
+    for job in jobs:
+        lines.append(_heading(job, terminal))
+        lines.extend(_steps(job, terminal))
+        lines.extend(_training(job, terminal))
+        if job.last_line is not None:
+            step, said = job.last_line
+            line = _line(terminal)
+            line.append(f"  {step} {terminal.pick('│', '|')} {_printable(said, terminal)}", "dim")
+            lines.append(line)
+    return Group(*lines)
+
+
+def _heading(job: JobView, terminal: Terminal) -> Text:
+    line = _line(terminal)
+    line.append(job.name, "bold")
+    line.append(f"  {job.phase}", _STYLES.get(job.phase, "bold"))
+    line.append(f"  {duration(job.seconds)}")
+    return line
+
+
+def _steps(job: JobView, terminal: Terminal) -> list[Text]:
+    steps = _chosen(job.steps)
+    longest_name = max((len(step.name) for step in steps), default=0)
+    lines = []
+    for step in steps:
+        style = _STYLES[step.state]
+        line = _line(terminal)
+        line.append(f"  {terminal.pick(*_MARKS[step.state])} ", style)
+        line.append(step.name.ljust(longest_name))
+        if terminal.width >= _WIDE:
+            line.append(f"  {step.state:9}", style)
+        line.append("  " + ("" if step.seconds is None else duration(step.seconds)).rjust(6) + "  ")
+        line.append_text(_doing(step, terminal))
+        lines.append(line)
+    if len(steps) < len(job.steps):
+        lines.append(Text(f"    and {len(job.steps) - len(steps)} more", "dim"))
+    return lines
+
+
+def _line(terminal: Terminal) -> Text:
+    return Text(no_wrap=True, overflow="ellipsis" if terminal.unicode else "crop")
+
+
+def _chosen(steps: tuple[StepView, ...]) -> tuple[StepView, ...]:
+    """Choose the steps that fit; failed ones are always among them."""
+    if len(steps) <= _MOST_STEPS:
+        return steps
+    keep = {id(step) for step in (*[s for s in steps if s.state == FAILED], *steps)[:_MOST_STEPS]}
+    return tuple(step for step in steps if id(step) in keep)
+
+
+def _doing(step: StepView, terminal: Terminal) -> Text:
+    text = Text()
+    if step.percent is not None and step.state == RUNNING:
+        text.append_text(_bar(step.percent, terminal))
+        text.append(f" {step.percent:3d} %")
+        if step.remaining_seconds is not None:
+            text.append(f"  {duration(step.remaining_seconds)} left", "dim")
+        shown = [f"{name} {value}" for name, value in step.metrics.items() if name not in ("loss",)]
+        if shown:
+            text.append(f"  {', '.join(shown[:3])}", "dim")
+    elif step.note:
+        text.append(step.note, _STYLES[FAILED] if step.state == FAILED else "dim")
+    if step.restarts:
+        text.append(f"  restarted {step.restarts} x", "yellow")
+    return text
+
+
+def _bar(percent: int, terminal: Terminal) -> Text:
+    width = max(6, min(_BAR_WIDTH, terminal.width - 56))
+    full = round(width * min(100, max(0, percent)) / 100)
+    return Text.assemble(
+        (terminal.pick("━", "#") * full, "cyan"),
+        (terminal.pick("─", ".") * (width - full), "dim"),
+    )
+
+
+def _training(job: JobView, terminal: Terminal) -> list[Text]:
+    if not job.losses:
+        return []
+    width = max(8, min(_WIDEST_SPARKLINE, terminal.width - 24))
+    line = _line(terminal)
+    line.append("  loss ")
+    line.append(f"{job.losses[-1]:.4g}", "bold")
+    line.append(f"  {sparkline(job.losses, width, unicode=terminal.unicode)}", "green")
+    return [line]
+
+
+def _printable(text: str, terminal: Terminal) -> str:
+    """Take out what would move the cursor or cannot be shown."""
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if terminal.unicode else text.encode("ascii", "replace").decode()
+
+
+class LiveView:
+    """Redraws the jobs in place until it is left; the last picture stays."""
+
+    def __init__(self, look: Callable[[], Sequence[JobView]], terminal: Terminal) -> None:
+        self._look = look
+        self._terminal = terminal
+        console = Console(
+            file=terminal.stream,
+            width=terminal.width,
+            force_terminal=True,
+            no_color=not terminal.color,
+            legacy_windows=False,
+            highlight=False,
+        )
+        self._live = Live(
+            console=console,
+            get_renderable=lambda: draw(self._look(), self._terminal),
+            refresh_per_second=1 / _REFRESH_SECONDS,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> "LiveView":
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(error_type, error, traceback)
