@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import typer
+
 from trainyard.contract.errors import TrainyardError
 from trainyard.entrypoints.cli_terminal import Terminal
 

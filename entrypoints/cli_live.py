@@ -10,6 +10,7 @@ from typing import Final
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
+
 from trainyard.entrypoints.cli_terminal import Terminal, duration
 from trainyard.entrypoints.cli_view import (
     FAILED,

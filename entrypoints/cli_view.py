@@ -4,6 +4,7 @@ Collected by `cli_watch`, drawn by `cli_live` and `cli_lines`. Nothing here read
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -61,6 +62,7 @@ class JobView:
 
 def sparkline(values: Sequence[float], width: int, *, unicode: bool = True) -> str:
     """Draw numbers as a row of small bars at most `width` wide; more numbers are averaged in groups."""
+    values = [value for value in values if math.isfinite(value)]
     if not values or width < 1:
         return ""
     if len(values) > width:

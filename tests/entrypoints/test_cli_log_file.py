@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from trainyard.entrypoints.cli_log_file import LogTail, clean, interleave, read_lines
 
 

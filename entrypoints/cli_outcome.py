@@ -1,0 +1,64 @@
+"""What a finished job leaves: where adapter, metrics and picture are, the last loss, and the folder they are in."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trainyard.contract import paths
+
+_OUTPUT: Final = Path(paths.OUTPUT).name
+_THINGS: Final = (
+    ("adapter", paths.ADAPTER),
+    ("merged model", paths.MERGED),
+    ("metrics", paths.METRICS),
+    ("loss picture", paths.LOSS_PICTURE),
+    ("config", paths.RESOLVED_CONFIG),
+)
+_MOST_LOSSES: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """One output folder of a job."""
+
+    folder: Path
+    """The folder on this machine."""
+    things: tuple[tuple[str, Path], ...]
+    """(what it is, where it is), of those that are there."""
+    losses: tuple[float, ...]
+    """Training loss by step, from the metrics file."""
+
+
+def find_outcomes(job_folder: Path) -> tuple[Outcome, ...]:
+    """Look through a job's volumes for output folders that hold something."""
+    found = []
+    for folder in _output_folders(job_folder):
+        things = tuple((what, folder / name) for what, name in _THINGS if (folder / name).exists())
+        if things or any(folder.iterdir()):
+            found.append(Outcome(folder=folder, things=things, losses=read_losses(folder / paths.METRICS)))
+    return tuple(found)
+
+
+def _output_folders(job_folder: Path) -> Iterator[Path]:
+    patterns = (f"volumes/*/{_OUTPUT}", f"pods/*/workspace/{_OUTPUT}", f"pods/*/volumes/*/{_OUTPUT}")
+    for pattern in patterns:
+        yield from (folder for folder in sorted(job_folder.glob(pattern)) if folder.is_dir())
+
+
+def read_losses(metrics: Path) -> tuple[float, ...]:
+    """Read the training loss of each step; a file that is absent or still being written has fewer."""
+    losses: list[float] = []
+    try:
+        with metrics.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    loss = json.loads(line).get("loss")
+                except (ValueError, AttributeError):
+                    continue
+                if isinstance(loss, int | float):
+                    losses.append(float(loss))
+    except OSError:
+        return ()
+    return tuple(losses[-_MOST_LOSSES:])
