@@ -1,0 +1,121 @@
+"""Names, labels and annotations as Kubernetes wants them, and the metadata of every object and template."""
+
+import re
+from typing import Any, Final
+
+from trainyard.controller.api.report import Report
+from trainyard.controller.api.shape import ANYTHING, COUNT, INT64, TEXT, TEXTS, Integer, MapOf, Record, Shape, Text
+
+_LABEL_PART: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_DNS_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_DNS_NAME: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
+_ANNOTATIONS_LIMIT: Final = 256 * 1024
+
+DNS_LABEL: Final = Text(
+    max_length=63,
+    min_length=1,
+    pattern=re.compile(_DNS_LABEL),
+    expected="a name of lower-case letters, digits and hyphens (RFC 1123 label)",
+)
+"""RFC 1123: containers, volumes, namespaces."""
+DNS_NAME: Final = Text(
+    max_length=253,
+    min_length=1,
+    pattern=re.compile(_DNS_NAME),
+    expected="a name of lower-case letters, digits, hyphens and dots (RFC 1123 subdomain)",
+)
+"""RFC 1123: runtimes, secrets."""
+TRAIN_JOB_NAME: Final = Text(
+    max_length=63,
+    min_length=1,
+    pattern=re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?"),
+    expected="a name of lower-case letters, digits and hyphens that begins with a letter (RFC 1035 label)",
+)
+"""RFC 1035: TrainJobs and what gives pods their names."""
+QUALIFIED_NAME: Final = Text(
+    max_length=253 + 1 + 63,
+    min_length=1,
+    pattern=re.compile(rf"(?:{_DNS_NAME}/)?{_LABEL_PART}"),
+    expected="a name such as app or example.com/app, its last part at most 63 letters, digits, '-', '_' or '.'",
+)
+"""Keys of labels and annotations, names of resources."""
+LABEL_VALUE: Final = Text(
+    max_length=63,
+    pattern=re.compile(rf"(?:{_LABEL_PART})?"),
+    expected="a label value of letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
+)
+
+LABELS: Final = MapOf(item=LABEL_VALUE, key=QUALIFIED_NAME)
+_ANNOTATION_VALUES: Final = MapOf(item=TEXT, key=QUALIFIED_NAME)
+
+
+class _Annotations:
+    def check(self, value: Any, report: Report) -> None:
+        _ANNOTATION_VALUES.check(value, report)
+        if isinstance(value, dict):
+            size = sum(len(text.encode("utf-8", "replace")) for text in value.values() if isinstance(text, str))
+            if size > _ANNOTATIONS_LIMIT:
+                report.add(f"expected annotations of at most {_ANNOTATIONS_LIMIT} bytes in all, got {size}")
+
+
+ANNOTATIONS: Final = _Annotations()
+
+TEMPLATE_METADATA: Final = Record(
+    fields={
+        "labels": LABELS,
+        "annotations": ANNOTATIONS,
+        "name": TEXT,
+        "namespace": TEXT,
+        "generateName": TEXT,
+        "finalizers": TEXTS,
+        "ownerReferences": ANYTHING,
+        "creationTimestamp": TEXT,
+    }
+)
+"""Metadata of a Job, pod or claim template. Only labels, annotations and a claim's name mean something there."""
+
+LABELS_ONLY: Final = Record(fields={"labels": LABELS, "annotations": ANNOTATIONS})
+"""Metadata of a JobSet template and of patches."""
+
+
+def _train_job_name(metadata: dict[str, Any], report: Report) -> None:
+    name = metadata.get("name")
+    if name is None and metadata.get("generateName") is not None:
+        report.add("required; only an API server makes a name from generateName", "name")
+    elif name is None:
+        report.required("name")
+    else:
+        report.path.append("name")
+        TRAIN_JOB_NAME.check(name, report)
+        report.path.pop()
+
+
+def _runtime_name(metadata: dict[str, Any], report: Report) -> None:
+    name = metadata.get("name")
+    if name is None:
+        report.required("name")
+    else:
+        report.path.append("name")
+        DNS_NAME.check(name, report)
+        report.path.pop()
+
+
+_METADATA: Final[dict[str, Shape]] = {
+    "name": ANYTHING,
+    "namespace": DNS_LABEL,
+    "labels": LABELS,
+    "annotations": ANNOTATIONS,
+    "generateName": TEXT,
+    "uid": TEXT,
+    "resourceVersion": TEXT,
+    "generation": Integer(maximum=INT64),
+    "creationTimestamp": TEXT,
+    "deletionTimestamp": TEXT,
+    "deletionGracePeriodSeconds": COUNT,
+    "finalizers": TEXTS,
+    "ownerReferences": ANYTHING,
+    "managedFields": ANYTHING,
+    "selfLink": TEXT,
+}
+TRAIN_JOB_METADATA: Final = Record(fields=_METADATA, rules=(_train_job_name,))
+RUNTIME_METADATA: Final = Record(fields=_METADATA, rules=(_runtime_name,))
