@@ -1,0 +1,210 @@
+"""The folder of one job, as its supervisor writes it. `local.state` is the reading side.
+
+    <state-dir>/<namespace>/<name>/       0700
+      lock               flock held by whoever runs the job, from before the folder has content until the end
+      train_job.yaml     what was asked for          runtime.yaml   with which runtime
+      plan.yaml          the objects that are executed
+      request.json       how to run it (devices, ...), for a background supervisor
+      secrets.json       Secrets that pods need (0600; removed at the end)
+      supervisor.json    pid, start time, boot id
+      control            named pipe: one JSON request a line
+      status.json        the TrainJob with its status        pods.json   one entry per pod
+      events.jsonl       one event a line
+      logs/ pods/ volumes/ shims/ hosts      (see `local.job_context`)
+
+JSON and YAML files are written to a temporary name and renamed. A folder without status.json that nobody locks is what
+a crash left behind before the first container; the next run of that name takes it over.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from trainyard.contract.errors import CannotWriteError, ConfigError, NoSpaceError, TrainyardError, from_os_error
+from trainyard.local.liveness import ProcessIdentity
+
+LOCK: Final = "lock"
+TRAIN_JOB: Final = "train_job.yaml"
+RUNTIME: Final = "runtime.yaml"
+PLAN: Final = "plan.yaml"
+REQUEST: Final = "request.json"
+SECRETS: Final = "secrets.json"
+SUPERVISOR: Final = "supervisor.json"
+CONTROL: Final = "control"
+STATUS: Final = "status.json"
+PODS: Final = "pods.json"
+EVENTS: Final = "events.jsonl"
+
+LEAST_FREE_BYTES: Final = 64 * 2**20
+"""A run does not start with less free space in the state directory."""
+_LOCK_SECONDS: Final = 2.0
+_LOCK_PAUSE_SECONDS: Final = 0.02
+
+
+class JobFolder:
+    """One job's folder, locked by this process."""
+
+    def __init__(self, path: Path, lock_fd: int) -> None:
+        self.path = path
+        self._lock_fd = lock_fd
+
+    @classmethod
+    def create(cls, path: Path) -> "JobFolder":
+        """Make and lock the folder of a new job; raises ConfigError when the name is taken, and disk errors."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            check_free_space(path.parent)
+            path.mkdir(mode=0o700, exist_ok=True)
+            folder = cls._lock(path)
+        except OSError as error:
+            raise _unwritable(error, path) from error
+        if folder is None:
+            raise ConfigError(f"job {path.name!r} is running in {str(path)!r}; {_how_to_delete(path)}")
+        if (path / STATUS).exists():
+            folder.close()
+            raise ConfigError(
+                f"job {path.name!r} exists in {str(path)!r}; {_how_to_delete(path)}, or run with --replace"
+            )
+        folder._clear()
+        return folder
+
+    @classmethod
+    def adopt(cls, path: Path, lock_fd: int) -> "JobFolder":
+        """Take over a folder from the process that created it, which passed its lock on."""
+        return cls(path, lock_fd)
+
+    @classmethod
+    def _lock(cls, path: Path) -> "JobFolder | None":
+        deadline = time.monotonic() + _LOCK_SECONDS
+        lock_fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while True:
+            try:
+                fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return cls(path, lock_fd)
+            except BlockingIOError:
+                # A reader that looks whether somebody holds the lock holds it itself for a moment.
+                if time.monotonic() > deadline:
+                    os.close(lock_fd)
+                    return None
+                time.sleep(_LOCK_PAUSE_SECONDS)
+
+    @property
+    def lock_fd(self) -> int:
+        """Give the descriptor that holds the lock, to pass it on."""
+        return self._lock_fd
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Replace a JSON file."""
+        self._write(name, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+
+    def write_yaml(self, name: str, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Replace a YAML stream."""
+        text = yaml.dump_all(
+            [dict(document) for document in documents], Dumper=_Dumper, sort_keys=False, allow_unicode=True
+        )
+        self._write(name, text.encode("utf-8", "replace"))
+
+    def append_event(self, event: Mapping[str, str]) -> None:
+        """Add one line to the events."""
+        line = (json.dumps(dict(event), ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        fd = os.open(self.path / EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, line)
+        finally:
+            os.close(fd)
+
+    def claim(self) -> None:
+        """Write down that this process runs the job."""
+        self.write_json(SUPERVISOR, ProcessIdentity.current().to_dict())
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        (self.path / name).unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Remove the whole folder, and its namespace's when it is empty: nothing has happened."""
+        remove_tree(self.path)
+        self.close()
+        try:
+            self.path.parent.rmdir()
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Let go of the lock (a process that it was passed on to keeps it)."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _clear(self) -> None:
+        for child in self.path.iterdir():
+            if child.name != LOCK:
+                remove_tree(child)
+
+    def _write(self, name: str, data: bytes) -> None:
+        target = self.path / name
+        partial = target.with_name(f".{name}.partial")
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        partial.replace(target)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as a person would."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def check_free_space(path: Path) -> None:
+    """Refuse to start on a full disk."""
+    free = shutil.disk_usage(path).free
+    if free < LEAST_FREE_BYTES:
+        raise NoSpaceError(
+            f"state directory {str(path)!r}: {free // 2**20} MiB are free, at least {LEAST_FREE_BYTES // 2**20} MiB "
+            "are needed; free some space or choose another place with --state-dir"
+        )
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder, also below folders that were made read-only."""
+    if not path.is_dir() or path.is_symlink():
+        path.unlink(missing_ok=True)
+        return
+
+    def unlock_and_retry(function: Any, name: str, _: Any) -> None:
+        parent = Path(name).parent
+        if isinstance(_, tuple) and isinstance(_[1], FileNotFoundError):
+            return
+        parent.chmod(0o700)
+        if Path(name).is_dir() and not Path(name).is_symlink():
+            Path(name).chmod(0o700)
+            shutil.rmtree(name, onerror=unlock_and_retry)
+        else:
+            Path(name).unlink(missing_ok=True)
+
+    shutil.rmtree(path, onerror=unlock_and_retry)
+
+
+def _how_to_delete(path: Path) -> str:
+    namespace = "" if path.parent.name == "default" else f" --namespace {path.parent.name}"
+    return f"delete it with `trainyard delete {path.name}{namespace}`"
+
+
+def _unwritable(error: OSError, path: Path) -> TrainyardError:
+    known = from_os_error(error, f"create {str(path)!r} in the state directory")
+    if isinstance(known, NoSpaceError):
+        return known
+    return CannotWriteError(f"{known}; choose another place with --state-dir")

@@ -1,0 +1,25 @@
+"""How a caller of `run` watches a job from within the same process."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """The job at one moment; the same that status.json and pods.json hold."""
+
+    train_job: Mapping[str, Any]
+    """The TrainJob with its status."""
+    pods: Sequence[Mapping[str, Any]]
+    """One entry per pod (`pods.json`)."""
+
+
+class Observer(Protocol):
+    """Hears of a job's progress in the thread that runs it; it must return quickly and not raise."""
+
+    def event(self, event: Mapping[str, str]) -> None:
+        """Hear of an event: time, type (Normal or Warning), reason, object, message."""
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """See the job's state, at most twice a second, and once at the end."""
