@@ -1,0 +1,109 @@
+"""The pipeline: runtime template, patches, Info, plugins by phase. Knows no framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from trainyard.contract import names
+from trainyard.controller.api.problem import Problem
+from trainyard.controller.api.runtime import TrainingRuntime
+from trainyard.controller.api.train_job import TrainJob
+from trainyard.controller.container import Container, Manifest
+from trainyard.controller.features import Features
+from trainyard.controller.info import Info, PodSet, ancestor_of
+from trainyard.controller.manifest import plain
+from trainyard.controller.patches import patch_template
+from trainyard.controller.phases import (
+    Builds,
+    EnforcesMlPolicy,
+    EnforcesPodGroup,
+    EnforcesPodSpec,
+    Plugin,
+    Validates,
+)
+from trainyard.controller.wiring import wire_initializers
+
+
+def start(train_job: TrainJob, runtime: TrainingRuntime, features: Features) -> Info:
+    """Read the runtime's template with the TrainJob's patches into an Info; the TrainJob's values are not in it yet."""
+    template = patch_template(runtime, train_job.spec.runtime_patches)
+    jobs = template.spec.get("replicatedJobs") or ()
+    pod_sets = tuple(_pod_set(job, index, runtime) for index, job in enumerate(jobs))
+    return Info(
+        train_job=train_job,
+        runtime=runtime,
+        features=features,
+        labels=template.labels,
+        annotations=template.annotations,
+        job_set_spec=template.spec,
+        pod_sets=pod_sets,
+        template=pod_sets,
+    )
+
+
+def validate(info: Info, plugins: Sequence[Plugin], old: TrainJob | None = None) -> Iterator[Problem]:
+    """Collect what the plugins refuse."""
+    for plugin in plugins:
+        if isinstance(plugin, Validates):
+            yield from plugin.validate(info, old)
+
+
+def check_policy(info: Info, plugins: Sequence[Plugin]) -> Iterator[Problem]:
+    """Refuse a runtime whose mlPolicy no plugin handles."""
+    policies = [plugin.policy for plugin in plugins if isinstance(plugin, EnforcesMlPolicy)]
+    if info.ml_policy not in policies:
+        known = ", ".join(sorted({policy for policy in policies if policy}))
+        yield info.runtime_problem(
+            f"spec.mlPolicy.{info.ml_policy}",
+            f"the policy {info.ml_policy!r} is not supported by this version of trainyard; "
+            f"supported are {known}, and what installed plugins handle",
+        )
+
+
+def enforce(info: Info, plugins: Sequence[Plugin]) -> Info:
+    """Lay the TrainJob's values and the plugins' over the template."""
+    info = wire_initializers(info)
+    for plugin in plugins:
+        if isinstance(plugin, EnforcesMlPolicy) and plugin.policy == info.ml_policy:
+            info = plugin.enforce_ml_policy(info)
+    for plugin in plugins:
+        if isinstance(plugin, EnforcesPodGroup):
+            info = plugin.enforce_pod_group(info)
+    for plugin in plugins:
+        if isinstance(plugin, EnforcesPodSpec):
+            info = plugin.enforce_pod_spec(info)
+    return info
+
+
+def build(info: Info, plugins: Sequence[Plugin]) -> Iterator[dict[str, Any]]:
+    """Write the objects, as plain values that share nothing with what came in."""
+    for plugin in plugins:
+        if isinstance(plugin, Builds):
+            for manifest in plugin.build(info):
+                yield plain(manifest)
+
+
+def _pod_set(job: Manifest, index: int, runtime: TrainingRuntime) -> PodSet:
+    ancestor = ancestor_of(job)
+    job_spec = (job.get("template") or {}).get("spec") or {}
+    pod_spec = (job_spec.get("template") or {}).get("spec") or {}
+    policy = runtime.spec.ml_policy
+    nodes = policy.num_nodes if policy is not None else None
+    count = nodes if ancestor == names.TRAINER else job_spec.get("parallelism")
+    replicas = job.get("replicas")
+    return PodSet(
+        name=str(job.get("name", "")),
+        path=f"spec.template.spec.replicatedJobs[{index}]",
+        ancestor=ancestor,
+        count=max(1, 1 if count is None else count),
+        replicas=1 if ancestor is not None or replicas is None else replicas,
+        manifest=job,
+        containers=_containers(pod_spec.get("containers")),
+        init_containers=_containers(pod_spec.get("initContainers")),
+        volumes=tuple(pod_spec.get("volumes") or ()),
+    )
+
+
+def _containers(manifests: Iterable[Manifest] | None) -> tuple[Container, ...]:
+    return tuple(Container(manifest=manifest) for manifest in manifests or ())

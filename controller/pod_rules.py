@@ -1,0 +1,104 @@
+"""What Kubernetes and JobSet would refuse of the finished pods, found before anything is created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trainyard.contract import names
+from trainyard.controller.api.problem import Problem
+from trainyard.controller.api.quantity import parse_quantity
+from trainyard.controller.container import Container
+from trainyard.controller.info import Info, PodSet
+
+MAX_NAME: Final = 63
+_SUFFIX: Final = "-abcde"
+"""What the Job controller appends to an indexed pod's name: a hyphen and five characters."""
+
+
+def check_pods(info: Info) -> Iterator[Problem]:
+    """Check names, mounts and resources of an Info that all plugins have seen."""
+    yield from _check_names(info)
+    for pod_set in info.pod_sets:
+        volumes = {volume["name"] for volume in pod_set.volumes} | _claims(info)
+        for field, containers in (("containers", pod_set.containers), ("initContainers", pod_set.init_containers)):
+            for index, container in enumerate(containers):
+                yield from _check_mounts(info, pod_set, container, f"{field}[{index}]", volumes)
+                yield from _check_resources(info, pod_set, container, f"{field}[{index}]")
+
+
+def _check_names(info: Info) -> Iterator[Problem]:
+    """Refuse a TrainJob whose name makes names that are too long (JobSet's webhook has the same rules)."""
+    longest = max((_longest_name(info, pod_set) for pod_set in info.pod_sets), key=len, default="")
+    excess = len(longest) - MAX_NAME
+    if excess > 0:
+        yield info.problem(
+            "metadata.name",
+            f"expected at most {max(0, len(info.name) - excess)} characters with runtime {info.runtime.name!r}, got "
+            f"{len(info.name)}: {longest!r} would be longer than {MAX_NAME}",
+        )
+
+
+def _longest_name(info: Info, pod_set: PodSet) -> str:
+    """Give the longest name of a job, a pod or a claim that a pod set leads to."""
+    replica = max(0, pod_set.replicas - 1)
+    found = [f"{info.name}-{pod_set.name}-{replica}"]
+    if pod_set.job_spec.get("completionMode", "Indexed") == "Indexed":
+        found.append(names.pod_hostname(info.name, pod_set.name, replica, max(0, pod_set.completions - 1)) + _SUFFIX)
+    found += [f"{claim}-{info.name}" for claim in _claims(info)]
+    return max(found, key=len)
+
+
+def _claims(info: Info) -> set[str]:
+    """Give the claims of volumeClaimPolicies, which JobSet makes volumes of."""
+    return {
+        template["metadata"]["name"]
+        for policy in info.job_set_spec.get("volumeClaimPolicies") or ()
+        for template in policy.get("templates") or ()
+    }
+
+
+def _check_mounts(
+    info: Info, pod_set: PodSet, container: Container, place: str, volumes: set[str]
+) -> Iterator[Problem]:
+    in_runtime = _runtime_mounts(info, pod_set, place)
+    for index, mount in enumerate(container.volume_mounts):
+        if mount["name"] in volumes:
+            continue
+        message = (
+            f"no volume {mount['name']!r} in the job {pod_set.name!r}; it has {', '.join(sorted(volumes)) or 'none'}"
+        )
+        if index < len(in_runtime) and in_runtime[index] == mount:
+            path = f"{pod_set.path}.template.spec.template.spec.{place}.volumeMounts[{index}].name"
+            yield info.runtime_problem(path, message)
+        else:
+            yield info.problem(
+                "spec.runtimePatches", f"container {container.name!r} mounts a volume that is not there: {message}"
+            )
+
+
+def _runtime_mounts(info: Info, pod_set: PodSet, place: str) -> list[Mapping[str, Any]]:
+    field, index = place.rstrip("]").split("[")
+    for job in info.runtime.replicated_jobs:
+        if job["name"] == pod_set.name:
+            containers = job["template"]["spec"]["template"]["spec"].get(field) or ()
+            return list(containers[int(index)].get("volumeMounts") or ()) if int(index) < len(containers) else []
+    return []
+
+
+def _check_resources(info: Info, pod_set: PodSet, container: Container, place: str) -> Iterator[Problem]:
+    """Refuse requests above limits, which Kubernetes would; merging makes them where each alone was right."""
+    limits = container.resources.get("limits") or {}
+    for name, amount in (container.resources.get("requests") or {}).items():
+        if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
+            message = (
+                f"requests of {name} ({amount}) exceed its limits ({limits[name]}) in the container {container.name!r}"
+            )
+            trainer = info.train_job.spec.trainer
+            if container.name == names.NODE and trainer is not None and trainer.resources_per_node:
+                yield info.problem(
+                    "spec.trainer.resourcesPerNode", f"merged with runtime {info.runtime.name!r}: {message}"
+                )
+            else:
+                path = f"{pod_set.path}.template.spec.template.spec.{place}.resources.requests['{name}']"
+                yield info.runtime_problem(path, message)
