@@ -12,6 +12,7 @@ Standard library only, and little of it: a keeper must be up in milliseconds.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import select
@@ -20,6 +21,8 @@ import time
 
 from trainyard.local import container_command, kernel, process_tree
 from trainyard.local.container_command import CANNOT_START, StartError
+from trainyard.local.namespaces import FirstProcess
+from trainyard.local.namespaces import enter as enter_namespaces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +44,10 @@ class Keeper:
         self._instructions = instructions
         self._supervisor = os.getppid()
         self._main = 0
+        """The child whose end is the container's."""
+        self._command = 0
+        """The command, leader of its process group; the same process, or the child of the first one."""
+        self._first_process: FirstProcess | None = None
         self._main_status: int | None = None
         self._killed_because = ""
         self._max_rss_bytes = 0
@@ -88,9 +95,19 @@ class Keeper:
             log_fd = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise container_command.cannot_start(f"open the log file {log_file!r}", error) from error
-        self._main = container_command.spawn(self._instructions, log_fd)
+        namespaces = self._instructions["namespaces"]
+        if not namespaces:
+            self._command = self._main = container_command.spawn(self._instructions, log_fd)
+        elif namespaces["pid"]:
+            self._first_process = FirstProcess(self._instructions, log_fd)
+            self._main = self._first_process.pid
+            # Its pid here differs from the one that process 1 sees.
+            self._command = min(process_tree.descendants({self._main}), default=self._main)
+        else:
+            enter = functools.partial(enter_namespaces, self._instructions)
+            self._command = self._main = container_command.spawn(self._instructions, log_fd, enter)
         os.close(log_fd)
-        self._record.update(pid=self._main, state="running", started_at=time.time())
+        self._record.update(pid=self._command, state="running", started_at=time.time())
         self._write_record()
         self._tell({"started": self._record})
 
@@ -131,14 +148,14 @@ class Keeper:
             self._reaped(pid, status, usage)
 
     def _terminate(self) -> None:
-        process_tree.send_to_group(self._main, self._instructions["stop_signal"])
+        process_tree.send_to_group(self._command, self._instructions["stop_signal"])
 
     def _reaped(self, pid: int, status: int, usage: struct_rusage) -> None:
         unit = 1024 if kernel.IS_LINUX else 1  # ru_maxrss: KiB on Linux, bytes on macOS.
         self._max_rss_bytes = max(self._max_rss_bytes, usage.ru_maxrss * unit)
         self._cpu_seconds += usage.ru_utime + usage.ru_stime
         if pid == self._main:
-            self._main_status = status
+            self._main_status = self._first_process.command_status() if self._first_process else status
 
     def _report_end(self, oom_kills_before: int) -> None:
         code = os.waitstatus_to_exitcode(self._main_status if self._main_status is not None else signal.SIGKILL)
@@ -195,8 +212,12 @@ def _oom_kills() -> int:
     return 0
 
 
-def main(control_fd: int, instructions_fd: int) -> None:
-    """Keep the container that the instructions describe; never returns."""
+def main(control: str, instructions_file: str, _label: str = "") -> None:
+    """Keep the container that the instructions describe; never returns.
+
+    The arguments are two numbers of descriptors, and what a person should see in the output of `ps`.
+    """
+    control_fd, instructions_fd = int(control), int(instructions_file)
     os.set_inheritable(control_fd, False)
     with open(instructions_fd, "rb") as file:
         instructions = json.loads(file.read())

@@ -16,7 +16,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -26,7 +25,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard.contract.errors import TransientError
+from trainyard.contract import paths
+from trainyard.contract.errors import from_os_error
+from trainyard.local import lean_start
 from trainyard.local.isolation import Isolation
 from trainyard.local.survivors import MARKER, kill_survivors
 
@@ -34,14 +35,6 @@ MESSAGE_LIMIT_BYTES: Final = 4096
 """As Kubernetes: the end of the termination file."""
 LOG_LIMIT_BYTES: Final = 2048
 """As Kubernetes: the end of the log that stands in for the message (FallbackToLogsOnError)."""
-
-# Makes this folder importable without `site` (40 ms of start-up) and without the installed package's finder.
-_BOOTSTRAP: Final = (
-    "import sys; m = type(sys); "
-    "p = m('trainyard'); p.__path__ = []; q = m('trainyard.local'); q.__path__ = [sys.argv[1]]; "
-    "sys.modules.update({'trainyard': p, 'trainyard.local': q}); "
-    "from trainyard.local.keeper import main; main(int(sys.argv[2]), int(sys.argv[3]))"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,7 +240,7 @@ class ContainerProcess:
 def start(launch: ContainerLaunch, isolation: Isolation) -> ContainerProcess:
     """Start a container and return at once; whatever is wrong with its command becomes its end.
 
-    Raises TransientError when this machine has no room for another process or descriptor.
+    Raises a TrainyardError when the keeper cannot be started: no room for files, descriptors or processes.
     """
     instructions = json.dumps(_instructions(launch, isolation)).encode()
     ours = theirs = None
@@ -256,10 +249,7 @@ def start(launch: ContainerLaunch, isolation: Isolation) -> ContainerProcess:
         ours, theirs = socket.socketpair()
         with _private_file(instructions) as file, theirs:
             keeper = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP),
-                    *(str(Path(__file__).parent), str(theirs.fileno()), str(file.fileno())),
-                ],
+                lean_start.command_line("keeper", str(theirs.fileno()), str(file.fileno()), launch.marker),
                 pass_fds=(theirs.fileno(), file.fileno()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -271,7 +261,8 @@ def start(launch: ContainerLaunch, isolation: Isolation) -> ContainerProcess:
     except OSError as error:
         if ours is not None:
             ours.close()
-        raise TransientError(f"start {launch.argv[0]!r}: cannot start its keeper: {error.strerror or error}") from error
+        where = f" ({error.filename})" if error.filename else ""
+        raise from_os_error(error, f"start a container's keeper{where}") from error
     return ContainerProcess(launch, keeper, ours)
 
 
@@ -285,7 +276,16 @@ def _instructions(launch: ContainerLaunch, isolation: Isolation) -> dict[str, An
         "container_id": launch.container_id,
         "umask": launch.umask,
         "stop_signal": int(launch.stop_signal),
+        "hostname": launch.hostname,
+        "mounts": [(str(mount.source), mount.target, mount.read_only) for mount in _mounts(launch)],
+        "namespaces": isolation.to_instructions(),
     }
+
+
+def _mounts(launch: ContainerLaunch) -> tuple[Mount, ...]:
+    if any(mount.source == launch.termination_file for mount in launch.mounts):
+        return launch.mounts
+    return (*launch.mounts, Mount(source=launch.termination_file, target=paths.TERMINATION_LOG))
 
 
 def _private_file(data: bytes) -> Any:
