@@ -4,7 +4,6 @@ Reads exactly what was named, nothing else. What is wrong with the documents as 
 objects of one name) is raised here, all at once; what is wrong inside an object is for `load`.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -206,6 +205,8 @@ def _documents(text: str, file: str, problems: list[Problem]) -> list[Document]:
 
 def _json_values(text: str) -> list[Any] | None:
     """Read one JSON value after another; some JSON is not YAML: `\\ud83d\\ude00`, or objects without `---`."""
+    import json  # Only odd input needs it.
+
     decoder = json.JSONDecoder()
     values, position = [], 0
     try:

@@ -1,36 +1,38 @@
-"""Metadata of our objects."""
+"""Metadata of our objects and of the JobSets made from a template."""
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field, SkipValidation
-
-from trainyard.controller.api.strict_model import Labels, StrictModel
-
-Unread = Annotated[Any, SkipValidation]
+from trainyard.controller.api.model import Model
+from trainyard.controller.api.names_shape import ANNOTATIONS, DNS_LABEL, LABELS
+from trainyard.controller.api.shape import ANYTHING, INT64, TEXTS, Integer
 
 
-class ObjectMeta(StrictModel):
-    """Metadata of an object; the shapes of `names_shape` check its values."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectMeta(Model):
+    """Metadata of an object. What only an API server writes is kept and not read."""
 
-    name: Annotated[str, SkipValidation]
-    namespace: Annotated[str | None, SkipValidation] = None
-    labels: Labels = Field(default_factory=dict)
-    annotations: Labels = Field(default_factory=dict)
-    uid: Annotated[str | None, SkipValidation] = None
-    generation: Unread = None
-    creation_timestamp: Annotated[str | None, SkipValidation] = None
-    deletion_timestamp: Annotated[str | None, SkipValidation] = None
-    resource_version: Annotated[str | None, SkipValidation] = None
-    generate_name: Unread = None
-    finalizers: Unread = None
-    owner_references: Unread = None
-    managed_fields: Unread = None
-    self_link: Unread = None
-    deletion_grace_period_seconds: Unread = None
+    name: Annotated[str, ANYTHING] = ""
+    """Each kind has its own rule for it."""
+    namespace: Annotated[str | None, DNS_LABEL] = None
+    labels: Annotated[dict[str, str], LABELS] = field(default_factory=dict)
+    annotations: Annotated[dict[str, str], ANNOTATIONS] = field(default_factory=dict)
+    uid: str | None = None
+    generation: Annotated[int | None, Integer(maximum=INT64)] = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    resource_version: str | None = None
+    generate_name: str | None = None
+    finalizers: Annotated[list[str], TEXTS] = field(default_factory=list)
+    owner_references: Annotated[Any, ANYTHING] = None
+    managed_fields: Annotated[Any, ANYTHING] = None
+    self_link: str | None = None
+    deletion_grace_period_seconds: Annotated[int | None, Integer(maximum=INT64)] = None
 
 
-class TemplateMeta(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TemplateMeta(Model):
     """Labels and annotations that a template gives to what is made from it."""
 
-    labels: Labels = Field(default_factory=dict)
-    annotations: Labels = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], LABELS] = field(default_factory=dict)
+    annotations: Annotated[dict[str, str], ANNOTATIONS] = field(default_factory=dict)

@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 from trainyard.controller.api.report import Report
-from trainyard.controller.api.shape import ANYTHING, COUNT, INT64, TEXT, TEXTS, Integer, MapOf, Record, Shape, Text
+from trainyard.controller.api.shape import ANYTHING, TEXT, TEXTS, MapOf, Record, Text
 
 _LABEL_PART: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _DNS_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
@@ -76,46 +76,3 @@ TEMPLATE_METADATA: Final = Record(
 
 LABELS_ONLY: Final = Record(fields={"labels": LABELS, "annotations": ANNOTATIONS})
 """Metadata of a JobSet template and of patches."""
-
-
-def _train_job_name(metadata: dict[str, Any], report: Report) -> None:
-    name = metadata.get("name")
-    if name is None and metadata.get("generateName") is not None:
-        report.add("required; only an API server makes a name from generateName", "name")
-    elif name is None:
-        report.required("name")
-    else:
-        report.path.append("name")
-        TRAIN_JOB_NAME.check(name, report)
-        report.path.pop()
-
-
-def _runtime_name(metadata: dict[str, Any], report: Report) -> None:
-    name = metadata.get("name")
-    if name is None:
-        report.required("name")
-    else:
-        report.path.append("name")
-        DNS_NAME.check(name, report)
-        report.path.pop()
-
-
-_METADATA: Final[dict[str, Shape]] = {
-    "name": ANYTHING,
-    "namespace": DNS_LABEL,
-    "labels": LABELS,
-    "annotations": ANNOTATIONS,
-    "generateName": TEXT,
-    "uid": TEXT,
-    "resourceVersion": TEXT,
-    "generation": Integer(maximum=INT64),
-    "creationTimestamp": TEXT,
-    "deletionTimestamp": TEXT,
-    "deletionGracePeriodSeconds": COUNT,
-    "finalizers": TEXTS,
-    "ownerReferences": ANYTHING,
-    "managedFields": ANYTHING,
-    "selfLink": TEXT,
-}
-TRAIN_JOB_METADATA: Final = Record(fields=_METADATA, rules=(_train_job_name,))
-RUNTIME_METADATA: Final = Record(fields=_METADATA, rules=(_runtime_name,))

@@ -1,6 +1,5 @@
 """What is wrong with a document, and where: one `Problem` each, raised together as one `InvalidError`."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -42,6 +41,8 @@ class InvalidError(ConfigError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that is most like this one: `; did you mean 'containers'?`, or nothing."""
+    import difflib  # Only bad input needs it.
+
     by_fold = {candidate.lower().replace("_", "").replace("-", ""): candidate for candidate in known}
     folded = name.lower().replace("_", "").replace("-", "")
     close = difflib.get_close_matches(folded, by_fold, n=1, cutoff=0.7)

@@ -21,6 +21,14 @@ class Source(Protocol):
         ...
 
 
+class Checker(Protocol):
+    """A `shape.Shape`."""
+
+    def check(self, value: Any, report: "Report") -> None:
+        """Add what is wrong with the value."""
+        ...
+
+
 def describe(value: Any) -> str:
     """Say what was found: `'two'`, `the number 2`, `a list`."""
     if isinstance(value, str):
@@ -51,6 +59,12 @@ class Report:
     def expected(self, what: str, value: Any, *below: str | int) -> None:
         """Add `expected a string, got ...`, with a hint where YAML made something else of what was written."""
         self.add(f"expected {what}, got {self._found(what, value, (*self.path, *below))}", *below)
+
+    def below(self, shape: Checker, value: Any, *below: str | int) -> None:
+        """Check a value that stands below the current path."""
+        self.path.extend(below)
+        shape.check(value, self)
+        del self.path[len(self.path) - len(below) :]
 
     def required(self, name: str) -> None:
         """Add that a field below the current path is missing."""

@@ -1,101 +1,95 @@
 """TrainJob: what a practitioner asks for.
 
-Fields, limits and defaults: Kubeflow Trainer's `trainer.kubeflow.org/v1alpha1`. Load it with `load.load_train_job`,
-which also checks the parts that stay plain dicts here.
+Fields, limits and defaults: Kubeflow Trainer's `trainer.kubeflow.org/v1alpha1`. `load.load_train_job` makes one.
 """
 
 import re
-from typing import Annotated, Any, Final, Literal
-
-from pydantic import AfterValidator, Field, SkipValidation
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
 
 from trainyard.contract import names
-from trainyard.controller.api.loaded_model import LoadedModel
-from trainyard.controller.api.report import describe
-from trainyard.controller.api.strict_model import Int32, Int64, Plain, PlainList, StrictModel
+from trainyard.controller.api.loaded import Loaded
+from trainyard.controller.api.model import Model, shape_of
+from trainyard.controller.api.names_shape import TRAIN_JOB_NAME
+from trainyard.controller.api.patch_shape import TRAINING_RUNTIME_SPEC_PATCH
+from trainyard.controller.api.pod_shape import ENV, RESOURCES
+from trainyard.controller.api.report import Report
+from trainyard.controller.api.shape import INT64, OPEN, Integer, ListOf, Text
 
-_STORAGE_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
-_MANAGER: Final = re.compile(
-    r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&'()*+,;=:@-]+"
+_LONG_NAME: Final = Text(max_length=253)
+_ARGUMENTS: Final = ListOf(item=Text(max_length=1 << 20), max_items=128)
+"""The SDK ships the source of functions as arguments, hence their length."""
+_STORAGE_URI: Final = Text(
+    max_length=2048,
+    pattern=re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://.+)?", re.DOTALL),
+    expected="SCHEME://something such as hf://org/name or s3://bucket/prefix",
 )
-MAX_ARGUMENTS: Final = 128
-MAX_ARGUMENT_LENGTH: Final = 1 << 20
+_MANAGER: Final = Text(
+    min_length=1,
+    max_length=253,
+    pattern=re.compile(
+        r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*/[\w/.~%!$&'()*+,;=:@-]+"
+    ),
+    expected="a domain and a path such as example.com/name",
+)
 
 
-def _storage_uri(value: str) -> str:
-    if value and _STORAGE_URI.fullmatch(value) is None:
-        raise ValueError(
-            f"expected SCHEME://something such as hf://org/name or s3://bucket/prefix, got {describe(value)}"
-        )
-    return value
-
-
-def _manager(value: str) -> str:
-    if _MANAGER.fullmatch(value) is None:
-        raise ValueError(f"expected a domain and a path such as example.com/name, got {describe(value)}")
-    return value
-
-
-def _no_nul(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("a string must not contain a NUL character")
-    return value
-
-
-Argument = Annotated[str, Field(max_length=MAX_ARGUMENT_LENGTH), AfterValidator(_no_nul)]
-Arguments = Annotated[list[Argument], Field(max_length=MAX_ARGUMENTS)]
-
-
-class RuntimeRef(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuntimeRef(Model):
     """The runtime that a TrainJob builds on."""
 
-    name: str = Field(min_length=1, max_length=253)
-    api_group: str = Field(default=names.API_GROUP, max_length=253)
-    kind: str = Field(default=names.CLUSTER_TRAINING_RUNTIME, max_length=253)
+    name: Annotated[str, Text(min_length=1, max_length=253)]
+    api_group: Annotated[str, _LONG_NAME] = names.API_GROUP
+    kind: Annotated[str, _LONG_NAME] = names.CLUSTER_TRAINING_RUNTIME
 
 
-class SecretRef(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecretRef(Model):
     """A Secret in the job's namespace, given to the initializer as environment."""
 
     name: str = ""
 
 
-class InitializerSource(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InitializerSource(Model):
     """Where a dataset or a model comes from."""
 
-    storage_uri: Annotated[str, Field(max_length=2048), AfterValidator(_storage_uri)] | None = None
-    env: PlainList = Field(default_factory=list)
+    storage_uri: Annotated[str | None, _STORAGE_URI] = None
+    env: Annotated[list[dict[str, Any]], ENV] = field(default_factory=list)
     """Kubernetes EnvVars, as plain dicts."""
     secret_ref: SecretRef | None = None
 
 
-class Initializer(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Initializer(Model):
     """What is staged before training."""
 
     dataset: InitializerSource | None = None
     model: InitializerSource | None = None
 
 
-class Trainer(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trainer(Model):
     """What the job changes in the runtime's trainer. None means the runtime's; `command: []` empties it."""
 
-    image: Annotated[str, Field(max_length=500)] | None = None
-    command: Arguments | None = None
-    args: Arguments | None = None
-    env: PlainList = Field(default_factory=list)
+    image: Annotated[str | None, Text(max_length=500)] = None
+    command: Annotated[list[str] | None, _ARGUMENTS] = None
+    args: Annotated[list[str] | None, _ARGUMENTS] = None
+    env: Annotated[list[dict[str, Any]], ENV] = field(default_factory=list)
     """Kubernetes EnvVars, as plain dicts."""
-    num_nodes: Annotated[Int32, Field(ge=0)] | None = None
-    resources_per_node: Plain | None = None
+    num_nodes: Annotated[int | None, Integer()] = None
+    resources_per_node: Annotated[dict[str, Any] | None, RESOURCES] = None
     """Kubernetes ResourceRequirements, merged over the runtime's."""
-    num_proc_per_node: Annotated[Int32, Field(ge=1)] | None = None
+    num_proc_per_node: Annotated[int | None, Integer(minimum=1)] = None
 
 
-class RuntimePatch(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuntimePatch(Model):
     """One manager's changes to the runtime's template."""
 
-    manager: Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_manager)]
+    manager: Annotated[str, _MANAGER]
     time: str | None = None
-    training_runtime_spec: Plain | None = None
+    training_runtime_spec: Annotated[dict[str, Any] | None, TRAINING_RUNTIME_SPEC_PATCH] = None
     """`{template: {metadata, spec: {replicatedJobs: [...]}}}`, checked, as plain dicts."""
 
     @property
@@ -116,24 +110,43 @@ def _below(value: dict[str, Any] | None, *path: str) -> dict[str, Any]:
     return value or {}
 
 
-class TrainJobSpec(StrictModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainJobSpec(Model):
     """The wish."""
 
     runtime_ref: RuntimeRef
     initializer: Initializer | None = None
     trainer: Trainer | None = None
-    runtime_patches: Annotated[list[RuntimePatch], Field(max_length=16)] = Field(default_factory=list)
+    runtime_patches: Annotated[
+        list[RuntimePatch], ListOf(item=shape_of(RuntimePatch), max_items=16, unique="manager")
+    ] = field(default_factory=list)
     suspend: bool = False
-    active_deadline_seconds: Annotated[Int64, Field(ge=1)] | None = None
-    managed_by: Literal["trainer.kubeflow.org/trainjob-controller", "kueue.x-k8s.io/multikueue"] = names.MANAGED_BY_SELF
+    active_deadline_seconds: Annotated[int | None, Integer(minimum=1, maximum=INT64)] = None
+    managed_by: Annotated[str, Text(choices=(names.MANAGED_BY_SELF, names.MANAGED_BY_MULTIKUEUE))] = (
+        names.MANAGED_BY_SELF
+    )
 
 
-class TrainJob(LoadedModel):
+def _name(data: dict[str, Any], report: Report) -> None:
+    metadata = data.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    if metadata.get("name") is not None:
+        report.below(TRAIN_JOB_NAME, metadata["name"], "metadata", "name")
+    elif metadata.get("generateName") is not None:
+        report.add("required; only an API server makes a name from generateName", "metadata", "name")
+    else:
+        report.add("required, not set", "metadata", "name")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainJob(Loaded):
     """A TrainJob."""
 
-    kind: Literal["TrainJob"]
+    kind: Annotated[str, Text(choices=(names.TRAIN_JOB,))]
     spec: TrainJobSpec
-    status: Annotated[dict[str, Any] | None, SkipValidation] = None
+    status: Annotated[dict[str, Any] | None, OPEN] = None
+    rules = (_name,)
 
     @property
     def namespace(self) -> str:
