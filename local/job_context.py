@@ -5,6 +5,8 @@
     prepared = prepare_pod(pod, context)          # for each pod, when its turn comes
     context.close()                               # at the end: gives the ports back
 
+Opening writes nothing. The ports belong to the process that opened the context: open it where the job is run.
+
 The folder of a job, as far as pods are concerned:
 
     <folder>/hosts                                names of the job's pods, mounted as /etc/hosts
@@ -19,16 +21,19 @@ The folder of a job, as far as pods are concerned:
     <state-dir>/.claims/<namespace>/<claim>/      claims that no template of the job makes; shared between jobs
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from trainyard.local.devices import DevicePlan
-from trainyard.local.images import ImageTable
-from trainyard.local.launch import Isolation
-from trainyard.local.network import Network
+from trainyard.local.devices import DevicePlan, detect_gpus, parse_mode, plan_devices
+from trainyard.local.images import ImageTable, parse_image_options
+from trainyard.local.isolation import Isolation
+from trainyard.local.network import Network, plan_network
+from trainyard.local.network_text import NetworkText
 from trainyard.local.pod_instance import PodInstance
+from trainyard.local.secret_data import values_by_name
 
 
 class ProgressEndpoint(Protocol):
@@ -79,6 +84,56 @@ class JobContext:
         """Give the folder that comes first on PATH."""
         return self.folder / "shims"
 
+    @cached_property
+    def network_text(self) -> NetworkText:
+        """Give what replaces names and ports in text."""
+        return NetworkText(self.network)
+
     def close(self) -> None:
         """Give the reserved ports back."""
         self.network.close()
+
+
+def open_job_context(
+    job_set: Mapping[str, Any],
+    pods: Sequence[PodInstance],
+    *,
+    folder: Path,
+    state_dir: Path,
+    isolation: Isolation,
+    environ: Mapping[str, str],
+    secrets: Iterable[Mapping[str, Any]] = (),
+    config_maps: Iterable[Mapping[str, Any]] = (),
+    devices: str = "auto",
+    images: Iterable[str] = (),
+    allow_host_paths: bool = False,
+    progress: ProgressEndpoint | None = None,
+) -> JobContext:
+    """Decide names, ports and devices for all pods that a JobSet can have.
+
+    `secrets` and `config_maps` are manifests, `images` the options IMAGE=COMMAND. Raises ConfigError for malformed
+    input or devices that are not there, TransientError when no port is free.
+    """
+    metadata = job_set.get("metadata") or {}
+    namespace = str(metadata.get("namespace") or "default")
+    policies = (job_set.get("spec") or {}).get("volumeClaimPolicies") or ()
+    templates = [template for policy in policies for template in policy.get("templates") or ()]
+    mode = parse_mode(devices)
+    device_plan = plan_devices(pods, mode, detect_gpus(environ) if mode != "cpu" else ())
+    folder = folder.absolute()
+    return JobContext(
+        namespace=namespace,
+        job=str(metadata.get("name") or ""),
+        folder=folder,
+        claims_folder=state_dir.absolute() / ".claims" / namespace,
+        isolation=isolation,
+        devices=device_plan,
+        images=parse_image_options(images),
+        environ=dict(environ),
+        claim_templates=frozenset(str((template.get("metadata") or {}).get("name")) for template in templates),
+        secrets=values_by_name(secrets),
+        config_maps=values_by_name(config_maps),
+        progress=progress,
+        allow_host_paths=allow_host_paths,
+        network=plan_network(pods, seed=str(folder), names_in_text=isolation.paths == "mapped"),
+    )

@@ -5,14 +5,23 @@ token, shims) and gives one `ContainerLaunch` per container. Neither starts anyt
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trainyard.contract.errors import ConfigError, from_os_error
+from trainyard.local.container import ContainerPlan, command_in_container, plan_container, rewrite_text
 from trainyard.local.job_context import JobContext
 from trainyard.local.launch import ContainerLaunch
+from trainyard.local.mounts import make_sources
+from trainyard.local.path_mapping import source_of
+from trainyard.local.pod_check import container_problems, pod_problems
+from trainyard.local.pod_files import private_folder, write_file
 from trainyard.local.pod_instance import PodInstance
+from trainyard.local.shims import write_shims
 from trainyard.local.substitution import Substitutions
+from trainyard.local.volumes import write_volume
 
 __all__ = [
     "JobContext",
@@ -35,12 +44,20 @@ class PreparedContainer:
     launch: ContainerLaunch
     is_sidecar: bool = False
     """Whether it is an init container with `restartPolicy: Always`."""
-    substitutions: Substitutions
-    """What was replaced in its command and environment."""
+    plan: ContainerPlan
+    pod: PodInstance
+    context: JobContext
+
+    @property
+    def substitutions(self) -> Substitutions:
+        """Give what was replaced in its command and environment."""
+        return self.plan.substitutions
 
     def exec_launch(self, command: Sequence[str], *, log_file: Path) -> ContainerLaunch:
         """Give the launch of a command beside the container, in its environment and file system (exec probes)."""
-        raise NotImplementedError
+        argv = command_in_container(list(command), self.plan, self.pod, self.context)
+        aside = self.plan.termination_file.with_name(f"{self.name}.exec")
+        return replace(self.launch, argv=tuple(argv), log_file=log_file, termination_file=aside, record_file=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,19 +80,99 @@ class PreparedPod:
 
     def endpoint(self, host: str | None, port: int | str) -> tuple[str, int]:
         """Turn a probe's host and port (number, or name of a container's port) into a real address."""
-        raise NotImplementedError
+        everything = (*self.containers, *self.init)
+        if isinstance(port, str) and not port.isdigit():
+            ports = [entry for container in everything for entry in container.spec.get("ports") or ()]
+            numbers = [entry.get("containerPort") for entry in ports if entry.get("name") == port]
+            if not numbers:
+                raise ConfigError(f"pod {self.pod.name}: a probe names the port {port!r}, which no container declares")
+            port = int(numbers[0])
+        network = everything[0].context.network
+        known = network.host_of_name.get(host) if host else self.pod.hostname
+        if known is None:
+            return host or self.address, int(port)
+        return network.addresses[known], network.port(known, int(port))
 
 
 def check_pod(pod: PodInstance, context: JobContext) -> tuple[str, ...]:
     """List every problem that would keep the pod from starting; writes nothing."""
-    raise NotImplementedError
+    problems = list(pod_problems(pod, context))
+    for container in (*pod.init_containers(), *pod.containers()):
+        plan = plan_container(container, pod, context)
+        problems += [*plan.problems, *container_problems(container, plan, pod, context)]
+    return tuple(dict.fromkeys(problems))
 
 
 def check_pods(pods: Sequence[PodInstance], context: JobContext) -> None:
-    """Raise one ConfigError with the problems of all pods."""
-    raise NotImplementedError
+    """Raise one ConfigError with the problems of all pods; what several pods of a Job share is said once."""
+    seen: dict[str, str] = {}
+    for pod in pods:
+        for problem in check_pod(pod, context):
+            seen.setdefault(problem.replace(pod.name, f"{pod.replicated_job}-*"), problem)
+    if seen:
+        raise ConfigError("\n".join(seen.values()))
 
 
 def prepare_pod(pod: PodInstance, context: JobContext) -> PreparedPod:
-    """Write the pod's files, from scratch, and give its launches."""
-    raise NotImplementedError
+    """Write the pod's files, from scratch, and give its launches.
+
+    Raises ConfigError as `check_pod` would, and what the file system says: NoSpaceError, CannotWriteError, ...
+    """
+    problems = check_pod(pod, context)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    try:
+        return _write(pod, context)
+    except OSError as error:
+        raise from_os_error(error, f"prepare pod {pod.name}: write {error.filename!r}") from error
+
+
+def _write(pod: PodInstance, context: JobContext) -> PreparedPod:
+    folder = private_folder(context.pod_folder(pod))
+    write_shims(context.shims)
+    write_file(context.folder / "hosts", context.network.hosts_file())
+    if context.progress is not None:
+        write_file(folder / "token", context.progress.token(pod), mode=0o600)
+    specs = (*pod.init_containers(), *pod.containers())
+    plans = {str(spec.get("name")): plan_container(spec, pod, context) for spec in specs}
+    readers = {
+        mount.get("name"): plans[str(spec.get("name"))] for spec in specs for mount in spec.get("volumeMounts") or ()
+    }
+    for volume in pod.spec.get("volumes") or ():
+        reader = readers.get(volume.get("name"))
+        rewrite = partial(rewrite_text, plan=reader, pod=pod, context=context) if reader is not None else str
+        write_volume(volume, pod, context, rewrite)
+    init_names = {str(spec.get("name")) for spec in pod.init_containers()}
+    prepared = [_prepare(spec, plans[str(spec.get("name"))], pod, context) for spec in specs]
+    return PreparedPod(
+        pod=pod,
+        folder=folder,
+        address=context.network.addresses[pod.hostname],
+        init=tuple(container for container in prepared if container.name in init_names),
+        containers=tuple(container for container in prepared if container.name not in init_names),
+    )
+
+
+def _prepare(spec: Mapping[str, Any], plan: ContainerPlan, pod: PodInstance, context: JobContext) -> PreparedContainer:
+    log_file = context.folder / "logs" / pod.name / f"{plan.name}.log"
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    make_sources(plan.mounts)
+    plan.termination_file.parent.mkdir(parents=True, exist_ok=True)
+    plan.termination_file.write_bytes(b"")
+    inside = None if plan.substitutions.paths_in_text else source_of(str(plan.working_dir), plan.substitutions.paths)
+    Path(inside or plan.working_dir).mkdir(parents=True, exist_ok=True)
+    namespace = context.isolation.paths == "namespace"
+    launch = ContainerLaunch(
+        argv=plan.argv,
+        environment=plan.environment,
+        log_file=log_file,
+        termination_file=plan.termination_file,
+        working_dir=plan.working_dir,
+        mounts=(*plan.mounts, *plan.system_mounts) if namespace else (),
+        hostname=pod.hostname if namespace else None,
+        logs_are_message=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+    )
+    is_sidecar = spec.get("restartPolicy") == "Always" and spec in pod.init_containers()
+    return PreparedContainer(
+        name=plan.name, spec=spec, launch=launch, is_sidecar=is_sidecar, plan=plan, pod=pod, context=context
+    )
