@@ -7,14 +7,18 @@ JobSet plugin turns them back into a JobSet at the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
 
 from trainyard.contract import labels, names
 from trainyard.controller.api.problem import Problem
-from trainyard.controller.api.runtime import ML_POLICIES, TrainingRuntime
+from trainyard.controller.api.runtime import MlPolicy, PodGroupPolicy, TrainingRuntime
 from trainyard.controller.api.train_job import TrainJob
 from trainyard.controller.container import Container, Manifest, upsert
 from trainyard.controller.features import Features
+
+ML_POLICIES: Final = tuple(each.name for each in fields(MlPolicy) if each.name != "num_nodes")
+POD_GROUP_POLICIES: Final = tuple(each.name for each in fields(PodGroupPolicy))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,10 +132,12 @@ class Info:
     @property
     def ml_policy(self) -> str:
         """Name the framework that the runtime's mlPolicy is for: `torch`, ...; empty when it names none."""
-        policy = self.runtime.spec.ml_policy
-        if policy is None:
-            return ""
-        return next((name for name in ML_POLICIES if getattr(policy, name) is not None), "")
+        return _named(self.runtime.spec.ml_policy, ML_POLICIES)
+
+    @property
+    def pod_group_policy(self) -> str:
+        """Name the scheduler that the runtime's podGroupPolicy is for; empty when it names none."""
+        return _named(self.runtime.spec.pod_group_policy, POD_GROUP_POLICIES)
 
     @property
     def trainer(self) -> PodSet | None:
@@ -167,6 +173,10 @@ class Info:
         for replica in range(pod_set.replicas):
             for index in range(pod_set.count):
                 yield self.hostname(pod_set, replica=replica, index=index)
+
+
+def _named(policy: MlPolicy | PodGroupPolicy | None, choices: tuple[str, ...]) -> str:
+    return next((name for name in choices if getattr(policy, name, None) is not None), "")
 
 
 def ancestor_of(replicated_job: Manifest) -> str | None:
