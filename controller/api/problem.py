@@ -41,9 +41,18 @@ class InvalidError(ConfigError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that is most like this one: `; did you mean 'containers'?`, or nothing."""
+    meant = nearest_name(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Give the known name that is most like this one, whatever its case and hyphens; None when none is like it."""
     import difflib  # Only bad input needs it.
 
-    by_fold = {candidate.lower().replace("_", "").replace("-", ""): candidate for candidate in known}
-    folded = name.lower().replace("_", "").replace("-", "")
-    close = difflib.get_close_matches(folded, by_fold, n=1, cutoff=0.7)
-    return f"; did you mean {by_fold[close[0]]!r}?" if close else ""
+    by_fold = {_fold(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(_fold(name), by_fold, n=1, cutoff=0.7)
+    return by_fold[close[0]] if close else None
+
+
+def _fold(name: str) -> str:
+    return name[:100].lower().replace("_", "").replace("-", "")

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from trainyard.controller.api.field_path import Path, format_path
-from trainyard.controller.api.problem import InvalidError, Problem, nearest
+from trainyard.controller.api.problem import InvalidError, Problem, nearest_name
 
 _LONGEST: Final = 60
+_FEW: Final = 8
+"""So many known names are listed when none is like the unknown one."""
 
 
 class Source(Protocol):
@@ -70,12 +72,16 @@ class Report:
         """Add that a field below the current path is missing."""
         self.add("required, not set", name)
 
-    def unknown(self, name: Any, known: Iterable[str]) -> None:
-        """Add that a field below the current path does not exist."""
+    def unknown(self, name: Any, known: Iterable[str]) -> str | None:
+        """Add that a field below the current path does not exist; give the name that was probably meant."""
         if isinstance(name, str):
-            self.add(f"unknown field{nearest(name, known)}", name)
-        else:
-            self.add(f"expected a string as key, got {describe(name)}")
+            known = tuple(known)
+            meant = nearest_name(name, known)
+            few = f"; expected one of {', '.join(known)}" if 0 < len(known) <= _FEW else ""
+            self.add(f"unknown field{few if meant is None else f'; did you mean {meant!r}?'}", name)
+            return meant
+        self.add(f"expected a string as key, got {describe(name)}")
+        return None
 
     def _found(self, what: str, value: Any, path: Path) -> str:
         found = describe(value)
@@ -95,5 +101,4 @@ class Report:
     def finish(self) -> None:
         """Raise InvalidError with everything found, in the order of the file, if anything was."""
         if self.problems:
-            first = {problem.path: problem for problem in reversed(self.problems)}
-            raise InvalidError(sorted(first.values(), key=lambda problem: problem.line or 0))
+            raise InvalidError(sorted(self.problems, key=lambda problem: problem.line or 0))

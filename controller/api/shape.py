@@ -41,10 +41,9 @@ class Text:
     def check(self, value: Any, report: Report) -> None:
         """Check type, length, pattern, choices."""
         if type(value) is not str:
-            wanted = f"a string, one of {', '.join(map(repr, self.choices))}" if self.choices else "a string"
-            report.expected(wanted, value)
+            report.expected(f"a string, {self._wanted()}" if self.choices else "a string", value)
         elif self.choices and value not in self.choices:
-            report.expected(f"one of {', '.join(map(repr, self.choices))}", value)
+            report.expected(self._wanted(), value)
         elif self.max_length is not None and len(value) > self.max_length:
             report.add(f"expected at most {self.max_length} characters, got {len(value)}")
         elif len(value) < self.min_length:
@@ -53,6 +52,9 @@ class Text:
             report.expected(self.expected, value)
         elif "\0" in value:
             report.add("a string must not contain a NUL character")
+
+    def _wanted(self) -> str:
+        return f"{'one of ' * (len(self.choices) > 1)}{', '.join(map(repr, self.choices))}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +170,8 @@ class ListOf:
     def check(self, value: Any, report: Report) -> None:
         """Check the size, every item, and that no key occurs twice."""
         if type(value) is not list:
-            report.expected("a list", value)
+            example = f" such as [{value[:20]!r}]" if isinstance(value, str) and value.isprintable() else ""
+            report.expected(f"a list{example}", value)
             return
         if self.max_items is not None and len(value) > self.max_items:
             report.add(f"expected at most {self.max_items} elements, got {len(value)}")
@@ -208,16 +211,17 @@ class Record:
             report.expected("a mapping", value)
             return
         path = report.path
+        meant: set[str | None] = set()
         for name, item in value.items():
             shape = self.fields.get(name)
             if shape is None:
-                report.unknown(name, self.fields)
+                meant.add(report.unknown(name, self.fields))
             elif item is not None:
                 path.append(name)
                 shape.check(item, report)
                 path.pop()
         for name in self.required:
-            if value.get(name) is None:
+            if value.get(name) is None and name not in meant:
                 report.required(name)
         for rule in self.rules:
             rule(value, report)
