@@ -1,0 +1,119 @@
+"""torchrun in this process, with an end that tells the truth.
+
+torchrun exits 1 whatever happened. Here the code and the reason of the rank that failed first come out: from the record
+that ranks of ours leave (`contract.failure`), else from the codes of the processes, where those that a dying peer
+causes (-15, -6, 1) are the least believed.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from trainyard.contract import env, failure
+from trainyard.contract.errors import TrainyardError
+from trainyard.contract.exit_codes import ExitCode, describe
+
+_CONSEQUENCES: Final = (1, -6, -15)
+"""What a process ends with when its peer has gone (an exception, abort, torchrun's SIGTERM), most telling first."""
+
+
+class RankFailedError(TrainyardError):
+    """A process that torchrun started has failed; carries its code and reason."""
+
+    def __init__(self, message: str, *, code: int, reason: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc, assignment]
+        self._reason = reason
+
+    @property
+    def retryable(self) -> bool:
+        """Say whether the same call may work later."""
+        return self.code == ExitCode.TRANSIENT
+
+    @property
+    def reason(self) -> str:
+        """Give the failed rank's own reason, or Error."""
+        return self._reason
+
+
+def launch(arguments: Namespace) -> None:
+    """Run torchrun with its parsed arguments; returns when all ranks have ended well.
+
+    Raises RankFailedError with the code of the rank that failed first, 128 + n for signal n.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import run
+
+    with tempfile.TemporaryDirectory(prefix="trainyard-ranks-") as folder, _environment(env.FAILURE_DIR, folder):
+        try:
+            run(arguments)
+        except ChildFailedError as error:
+            # torchrun's own summary, for whoever is used to reading it.
+            print(error, file=sys.stderr, flush=True)
+            raise _blame(Path(folder), error.failures.values()) from error
+        except SignalException as error:
+            raise _of_signal(Path(folder), int(error.sigval)) from error
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Any:
+    """Set a variable of this process for as long as the block runs; the ranks inherit it."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _blame(folder: Path, failures: Iterable[Any]) -> RankFailedError:
+    record = failure.first(folder)
+    if record is not None and record.termination.code != ExitCode.TRANSIENT:
+        return _of_record(record)
+    processes = sorted(failures, key=lambda process: (_weight(process.exitcode), process.timestamp))
+    worst = processes[0] if processes else None
+    if record is not None and (worst is None or _weight(worst.exitcode) > 0 or worst.exitcode == ExitCode.TRANSIENT):
+        return _of_record(record)
+    if worst is None:
+        return RankFailedError(f"a rank on {socket.gethostname()} failed", code=1, reason="Error")
+    code = worst.exitcode if worst.exitcode > 0 else 128 - worst.exitcode
+    where = f"rank {worst.rank} on {socket.gethostname()}"
+    said = "" if worst.exitcode < 0 else _last_line(worst.message)
+    return RankFailedError(f"{where} ended with code {code}: {said or describe(code)}", code=code, reason="Error")
+
+
+def _weight(exit_code: int) -> int:
+    return _CONSEQUENCES.index(exit_code) + 1 if exit_code in _CONSEQUENCES else 0
+
+
+def _last_line(message: object) -> str:
+    """Take the sentence out of what a script under @record left: the last line of its traceback."""
+    text = message.get("message", "") if isinstance(message, dict) else ""
+    lines = [line for line in str(text).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _of_record(record: failure.RankFailure) -> RankFailedError:
+    termination = record.termination
+    message = f"rank {record.rank} on {socket.gethostname()}: {termination.message}"
+    return RankFailedError(message, code=termination.code, reason=termination.reason)
+
+
+def _of_signal(folder: Path, number: int) -> RankFailedError:
+    """Say how a launcher that was told to stop ended: as its ranks did if they saved something, else by the signal."""
+    record = failure.first(folder)
+    if record is not None:
+        return _of_record(record)
+    return RankFailedError(
+        f"torchrun on {socket.gethostname()}: {describe(128 + number)}", code=128 + number, reason="Terminated"
+    )
