@@ -30,7 +30,8 @@ from trainyard.local.pod import PreparedPod
 from trainyard.local.pod_instance import PodInstance
 from trainyard.local.pod_lifecycle import ContainerFailure, PodRun
 from trainyard.local.pod_template import pod_instance
-from trainyard.local.status import REASON_STOPPED, TrainJobStatus
+from trainyard.local.status import REASON_INTERNAL, REASON_STOPPED, TrainJobStatus
+from trainyard.local.survivors import kill_survivors
 from trainyard.local.timing import Timing
 
 _INITIALIZERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
@@ -44,6 +45,9 @@ class Machine(Protocol):
 
     def start(self, launch: ContainerLaunch) -> ContainerProcess:
         """Start a container."""
+
+    def close(self) -> None:
+        """Release what the job's pods shared."""
 
 
 class Engine:
@@ -85,19 +89,32 @@ class Engine:
 
     # -- from outside ---------------------------------------------------------------------------------------------
 
-    def run(self, *, handle_signals: bool = False, on_started: Callable[[], None] | None = None) -> None:
-        """Run the job until nothing of it is left. `on_started` is called when the first status is written."""
-        self._begin()
-        control = self._open_control()
-        restore = self._catch_signals() if handle_signals else None
+    @property
+    def succeeded(self) -> bool:
+        """Say whether the job is Complete."""
+        condition = self.status.conditions.get(names.COMPLETE)
+        return condition is not None and condition.is_true
+
+    def run(self, *, signals: Sequence[signal.Signals] = (), on_started: Callable[[], None] | None = None) -> None:
+        """Run the job until nothing of it is left; `signals` stop it.
+
+        `on_started` is called when the first status is written.
+        """
+        restore = self._catch(signals)
+        control = None
         try:
+            self._begin()
+            control = self._open_control()
             self._write(final=False, strict=True)
             if on_started is not None:
                 on_started()
             self.loop.run(self._after_turn)
+        except BaseException as error:
+            self._crashed(error)
+            raise
         finally:
-            if restore is not None:
-                restore()
+            self._machine.close()
+            restore()
             if control is not None:
                 control.close()
             self._folder.remove(files.SECRETS)
@@ -151,7 +168,7 @@ class Engine:
                 job_set_uid=self._job_set_uid,
                 uid=instance.uid,
             )
-        pod = PodRun(instance, self)
+        pod = PodRun(instance, self, slot=slot)
         self._pods[pod.name] = pod
         return pod
 
@@ -273,6 +290,13 @@ class Engine:
         self._start_clock()
         self._changed = True
 
+    def _crashed(self, error: BaseException) -> None:
+        """Leave nothing running and say so, whatever went wrong here."""
+        kill_survivors(self._folder.path)
+        message = f"the local executor failed: {type(error).__name__}: {error}"
+        self._finish(names.FAILED, REASON_INTERNAL, message, message)
+        self._write(final=True)
+
     # -- requests and signals -----------------------------------------------------------------------------------------
 
     def _open_control(self) -> ControlPipe | None:
@@ -310,15 +334,15 @@ class Engine:
         self.event("Warning", "Stopping", f"TrainJob/{self._spec.name}", message)
         self._end_early(REASON_STOPPED, f"TrainJob was {message}", message)
 
-    def _catch_signals(self) -> Callable[[], None] | None:
-        if threading.current_thread() is not threading.main_thread():
-            return None
+    def _catch(self, signals: Sequence[signal.Signals]) -> Callable[[], None]:
+        """Let signals stop the job; gives what undoes it. Only a main thread can."""
+        before: dict[signal.Signals, Any] = {}
 
         def handler(signum: int, _: FrameType | None) -> None:
             self.interrupt(signum)
 
-        caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {signum: signal.signal(signum, handler) for signum in caught}
+        if threading.current_thread() is threading.main_thread():
+            before = {signum: signal.signal(signum, handler) for signum in signals}
 
         def restore() -> None:
             for signum, old in before.items():
@@ -344,7 +368,7 @@ class Engine:
         order = {job.name: index for index, job in enumerate(self._spec.replicated_jobs)}
         pods = sorted(
             self._pods.values(),
-            key=lambda pod: (order[pod.pod.replicated_job], pod.pod.job_index, pod.pod.completion_index or 0),
+            key=lambda pod: (order[pod.pod.replicated_job], pod.pod.job_index, pod.slot),
         )
         return [pod.to_status() for pod in pods]
 

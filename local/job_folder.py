@@ -21,7 +21,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,49 +51,43 @@ _LOCK_PAUSE_SECONDS: Final = 0.02
 class JobFolder:
     """One job's folder, locked by this process."""
 
-    def __init__(self, path: Path, lock_fd: int) -> None:
+    def __init__(self, path: Path, lock_fd: int, *, made: Sequence[Path] = (), replaced: Path | None = None) -> None:
         self.path = path
         self._lock_fd = lock_fd
+        self._made = made
+        self._replaced = replaced
 
     @classmethod
-    def create(cls, path: Path) -> "JobFolder":
-        """Make and lock the folder of a new job; raises ConfigError when the name is taken, and disk errors."""
+    def create(cls, path: Path, *, replace: bool = False) -> "JobFolder":
+        """Make and lock the folder of a new job; raises ConfigError when the name is taken, and disk errors.
+
+        `replace` moves a finished job of the name out of the way, until `keep` or `discard` decide.
+        """
+        made = [parent for parent in path.parents if not parent.exists()]
+        replaced = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             check_free_space(path.parent)
+            if (path / STATUS).exists():
+                replaced = _move_away(path, replace=replace)
             path.mkdir(mode=0o700, exist_ok=True)
-            folder = cls._lock(path)
+            lock_fd = _lock(path)
         except OSError as error:
+            _remove_empty(made)
             raise _unwritable(error, path) from error
-        if folder is None:
-            raise ConfigError(f"job {path.name!r} is running in {str(path)!r}; {_how_to_delete(path)}")
-        if (path / STATUS).exists():
+        folder = cls(path, lock_fd, made=made, replaced=replaced)
+        if (path / STATUS).exists():  # Somebody was quicker, and even finished.
             folder.close()
-            raise ConfigError(
-                f"job {path.name!r} exists in {str(path)!r}; {_how_to_delete(path)}, or run with --replace"
-            )
-        folder._clear()
+            raise ConfigError(f"job {path.name!r} exists in {str(path)!r}; {_how_to_delete(path)}")
+        for child in path.iterdir():
+            if child.name != LOCK:
+                remove_tree(child)
         return folder
 
     @classmethod
     def adopt(cls, path: Path, lock_fd: int) -> "JobFolder":
         """Take over a folder from the process that created it, which passed its lock on."""
         return cls(path, lock_fd)
-
-    @classmethod
-    def _lock(cls, path: Path) -> "JobFolder | None":
-        deadline = time.monotonic() + _LOCK_SECONDS
-        lock_fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        while True:
-            try:
-                fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return cls(path, lock_fd)
-            except BlockingIOError:
-                # A reader that looks whether somebody holds the lock holds it itself for a moment.
-                if time.monotonic() > deadline:
-                    os.close(lock_fd)
-                    return None
-                time.sleep(_LOCK_PAUSE_SECONDS)
 
     @property
     def lock_fd(self) -> int:
@@ -128,25 +122,25 @@ class JobFolder:
         """Remove a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
 
+    def keep(self) -> None:
+        """Remove the job that this one replaces: the new one is about to run."""
+        replaced, self._replaced = self._replaced, None
+        if replaced is not None:
+            remove_tree(replaced)
+
     def discard(self) -> None:
-        """Remove the whole folder, and its namespace's when it is empty: nothing has happened."""
+        """Undo `create`: nothing has happened."""
         remove_tree(self.path)
+        if self._replaced is not None:
+            self._replaced.rename(self.path)
         self.close()
-        try:
-            self.path.parent.rmdir()
-        except OSError:
-            pass
+        _remove_empty(self._made)
 
     def close(self) -> None:
         """Let go of the lock (a process that it was passed on to keeps it)."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
-
-    def _clear(self) -> None:
-        for child in self.path.iterdir():
-            if child.name != LOCK:
-                remove_tree(child)
 
     def _write(self, name: str, data: bytes) -> None:
         target = self.path / name
@@ -166,6 +160,40 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _represent_text)
+
+
+def _lock(path: Path) -> int:
+    """Lock a job's folder; raises ConfigError when its job runs."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    lock_fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    while True:
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock_fd
+        except BlockingIOError:
+            # A reader that looks whether somebody holds the lock holds it itself for a moment.
+            if time.monotonic() > deadline:
+                os.close(lock_fd)
+                raise ConfigError(f"job {path.name!r} is running in {str(path)!r}; {_how_to_delete(path)}") from None
+            time.sleep(_LOCK_PAUSE_SECONDS)
+
+
+def _move_away(path: Path, *, replace: bool) -> Path:
+    """Move a job of the same name aside; raises ConfigError when it runs, or is not to be replaced."""
+    os.close(_lock(path))
+    if not replace:
+        raise ConfigError(f"job {path.name!r} exists in {str(path)!r}; {_how_to_delete(path)}, or run with --replace")
+    aside = path.with_name(f".replaced-{path.name}-{os.getpid()}-{time.monotonic_ns()}")
+    path.rename(aside)
+    return aside
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # Something is in it.
 
 
 def check_free_space(path: Path) -> None:

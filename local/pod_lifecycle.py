@@ -101,8 +101,10 @@ class _Timers:
 class PodRun:
     """One attempt at one pod."""
 
-    def __init__(self, pod: PodInstance, world: PodWorld) -> None:
+    def __init__(self, pod: PodInstance, world: PodWorld, *, slot: int = 0) -> None:
         self.pod = pod
+        self.slot = slot
+        """Its number within its Job, also where the Job is NonIndexed."""
         self.phase: Phase = "Pending"
         self.reason = ""
         self.message = ""
@@ -200,7 +202,7 @@ class PodRun:
             "name": self.name,
             "replicatedJob": self.pod.replicated_job,
             "jobIndex": self.pod.job_index,
-            "index": self.pod.completion_index,
+            "index": self.slot,
             "attempt": self.pod.attempt,
             "phase": self.phase,
             "ready": self.ready,

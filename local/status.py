@@ -17,6 +17,8 @@ Phase = Literal["Queued", "Initializing", "Running", "Suspended", "Complete", "F
 
 REASON_STOPPED: Final = "Stopped"
 """Ours: somebody stopped the run (Ctrl-C, SIGTERM, `delete`)."""
+REASON_INTERNAL: Final = "InternalError"
+"""Ours: the executor itself failed."""
 REASON_SUPERVISOR_DIED: Final = "SupervisorDied"
 """Ours: the process that ran the job is gone and left no end."""
 _INITIALIZER_FIELDS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}

@@ -1,22 +1,25 @@
-"""A machine that runs each container's command as it stands, and short ways to write JobSets."""
+"""A machine that runs each container's command as it stands, and short ways to write JobSets.
+
+What pods get from `local.pod` (paths, names, environment) is its own tests' business; the tests of `run` have it.
+"""
 
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from trainyard.local.engine import Engine
 from trainyard.local.isolation import Isolation
 from trainyard.local.job_folder import JobFolder
 from trainyard.local.job_set_spec import read_job_set
 from trainyard.local.launch import ContainerLaunch, ContainerProcess, start
 from trainyard.local.observer import Snapshot
-from trainyard.local.pod import PreparedContainer, PreparedPod
 from trainyard.local.pod_instance import PodInstance
-from trainyard.local.substitution import Substitutions
 from trainyard.local.survivors import find_survivors
 from trainyard.local.timing import Timing
 
@@ -25,21 +28,26 @@ QUICK = Timing(
 )
 
 
-class PlainContainer(PreparedContainer):
-    """Its probes run like it."""
+@dataclass(frozen=True, kw_only=True)
+class PlainContainer:
+    """A prepared container whose paths and names are taken as they stand."""
+
+    name: str
+    spec: Mapping[str, Any]
+    launch: ContainerLaunch
 
     def exec_launch(self, command: Sequence[str], *, log_file: Path) -> ContainerLaunch:
-        return ContainerLaunch(
-            argv=tuple(command),
-            environment=self.launch.environment,
-            log_file=log_file,
-            termination_file=log_file.with_suffix(".termination"),
-            working_dir=self.launch.working_dir,
-        )
+        aside = log_file.with_suffix(".termination")
+        return replace(self.launch, argv=tuple(command), log_file=log_file, termination_file=aside)
 
 
-class PlainPod(PreparedPod):
-    """Its probes go where they say."""
+@dataclass(frozen=True, kw_only=True)
+class PlainPod:
+    """A prepared pod on 127.0.0.1."""
+
+    folder: Path
+    init: tuple[PlainContainer, ...]
+    containers: tuple[PlainContainer, ...]
 
     def endpoint(self, host: str | None, port: int | str) -> tuple[str, int]:
         return host or "127.0.0.1", int(port)
@@ -52,19 +60,17 @@ class PlainMachine:
         self.folder = folder
         self.started: list[tuple[str, str]] = []
 
-    def prepare(self, pod: PodInstance) -> PreparedPod:
+    def prepare(self, pod: PodInstance) -> PlainPod:
         own = self.folder / "pods" / pod.name
         own.mkdir(parents=True, exist_ok=True)
         (self.folder / "logs" / pod.name).mkdir(parents=True, exist_ok=True)
         return PlainPod(
-            pod=pod,
             folder=own,
-            address="127.0.0.1",
             init=tuple(self._prepared(pod, spec) for spec in pod.init_containers()),
             containers=tuple(self._prepared(pod, spec) for spec in pod.containers()),
         )
 
-    def _prepared(self, pod: PodInstance, spec: Mapping[str, Any]) -> PreparedContainer:
+    def _prepared(self, pod: PodInstance, spec: Mapping[str, Any]) -> PlainContainer:
         own = self.folder / "pods" / pod.name
         environment = {item["name"]: item["value"] for item in spec.get("env") or [] if "value" in item}
         launch = ContainerLaunch(
@@ -81,11 +87,14 @@ class PlainMachine:
             termination_file=own / f"{spec['name']}.termination",
             working_dir=self.folder,
         )
-        return PlainContainer(name=spec["name"], spec=spec, launch=launch, substitutions=Substitutions())
+        return PlainContainer(name=spec["name"], spec=spec, launch=launch)
 
     def start(self, launch: ContainerLaunch) -> ContainerProcess:
         self.started.append((launch.environment["POD"], launch.log_file.stem))
         return start(launch, Isolation(paths="mapped"))
+
+    def close(self) -> None:
+        pass
 
 
 class Watcher:
