@@ -16,7 +16,6 @@ _THINGS: Final = (
     ("loss picture", paths.LOSS_PICTURE),
     ("config", paths.RESOLVED_CONFIG),
 )
-_MOST_LOSSES: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,14 +33,15 @@ class Outcome:
 def find_outcomes(job_folder: Path) -> tuple[Outcome, ...]:
     """Look through a job's volumes for output folders that hold something."""
     found = []
-    for folder in _output_folders(job_folder):
+    for folder in output_folders(job_folder):
         things = tuple((what, folder / name) for what, name in _THINGS if (folder / name).exists())
         if things or any(folder.iterdir()):
             found.append(Outcome(folder=folder, things=things, losses=read_losses(folder / paths.METRICS)))
     return tuple(found)
 
 
-def _output_folders(job_folder: Path) -> Iterator[Path]:
+def output_folders(job_folder: Path) -> Iterator[Path]:
+    """List the folders that a trainer may have written to, empty ones too."""
     patterns = (f"volumes/*/{_OUTPUT}", f"pods/*/workspace/{_OUTPUT}", f"pods/*/volumes/*/{_OUTPUT}")
     for pattern in patterns:
         yield from (folder for folder in sorted(job_folder.glob(pattern)) if folder.is_dir())
@@ -49,16 +49,17 @@ def _output_folders(job_folder: Path) -> Iterator[Path]:
 
 def read_losses(metrics: Path) -> tuple[float, ...]:
     """Read the training loss of each step; a file that is absent or still being written has fewer."""
-    losses: list[float] = []
     try:
         with metrics.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                try:
-                    loss = json.loads(line).get("loss")
-                except (ValueError, AttributeError):
-                    continue
-                if isinstance(loss, int | float):
-                    losses.append(float(loss))
+            return tuple(loss for line in lines if (loss := loss_of(line)) is not None)
     except OSError:
         return ()
-    return tuple(losses[-_MOST_LOSSES:])
+
+
+def loss_of(line: str) -> float | None:
+    """Read the loss of one line of a metrics file; None where it has none."""
+    try:
+        loss = json.loads(line).get("loss")
+    except (ValueError, AttributeError):
+        return None
+    return float(loss) if isinstance(loss, int | float) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainyard.contract import exit_codes, names
+from trainyard.contract import exit_codes, labels, names
 from trainyard.contract.termination import TerminationMessage
 from trainyard.entrypoints import cli_view
 from trainyard.entrypoints.cli_view import StepView
@@ -28,6 +28,8 @@ class Step:
 
     name: str
     """`node-0`."""
+    ancestor: str | None
+    """What it does for the TrainJob: `dataset-initializer`, `model-initializer`, `trainer`; None for a helper."""
     waits_for: tuple[str, ...]
     """Replicated jobs that must be ready or complete first."""
     pod: Mapping[str, Any] | None
@@ -120,16 +122,19 @@ def steps_of(job_set: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> t
         old = newest.get(key)
         if old is None or _age(pod) >= _age(old):
             newest[key] = pod
-    steps = []
+    steps: list[Step] = []
     for job in job_set.get("spec", {}).get("replicatedJobs", ()):
         name = str(job["name"])
-        spec = (job.get("template") or {}).get("spec") or {}
+        template = job.get("template") or {}
+        spec = template.get("spec") or {}
+        ancestor = ((template.get("metadata") or {}).get("labels") or {}).get(labels.ANCESTOR_STEP)
         replicas = int(job.get("replicas", 1))
         completions = _completions(spec)
         waits_for = tuple(str(dependency["name"]) for dependency in job.get("dependsOn") or ())
         steps.extend(
             Step(
                 name=_step_name(name, replica * completions + index, replicas * completions),
+                ancestor=ancestor,
                 waits_for=waits_for,
                 pod=newest.get((name, replica, index)),
             )

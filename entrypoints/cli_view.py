@@ -16,6 +16,9 @@ RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 
+FINISHED: Final = ("Complete", "Failed")
+"""Phases of a job that ends there."""
+
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = "_.-~=^*#"
 
@@ -49,7 +52,7 @@ class JobView:
     name: str
     """The TrainJob's name."""
     phase: str
-    """Pending, Running, Suspended, Complete or Failed."""
+    """Queued, Initializing, Running, Suspended, Complete or Failed."""
     seconds: float
     """Time since it was started, or that it took."""
     steps: tuple[StepView, ...]
