@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainyard.contract import labels, names
+from trainyard.contract import labels
 from trainyard.controller import pipeline
 from trainyard.controller.api.problem import Problem
 from trainyard.controller.api.runtime import TrainingRuntime
@@ -41,7 +41,7 @@ def lint(
 ) -> Findings:
     """Check a TrainJob, with its runtime where that is known; `old` is the TrainJob before an update."""
     if runtime is None:
-        update = check_update(train_job, None, old) if old is not None else ()
+        update = check_update(train_job, old) if old is not None else ()
         return Findings(errors=(*check_reference(train_job), *update))
     return examine(train_job, runtime, old=old, plugins=plugins)[0]
 
@@ -68,7 +68,7 @@ def examine(
         errors += check_runtime(runtime)
     errors += check_patches(train_job, runtime)
     if old is not None:
-        errors += check_update(train_job, runtime, old)
+        errors += check_update(train_job, old)
     info = pipeline.start(train_job, runtime, features or Features())
     errors += pipeline.check_policy(info, plugins)
     errors += check_initializers(info)
@@ -76,7 +76,9 @@ def examine(
     if not errors:
         info = pipeline.enforce(info, plugins)
         errors += check_pods(info)
-    warnings = deprecation(runtime) if runtime.kind == names.CLUSTER_TRAINING_RUNTIME else ()
+    # As with the reference, nobody hears of a deprecated TrainingRuntime when a TrainJob is made.
+    warnings = deprecation(runtime) if runtime.is_cluster_scoped else ()
+    warnings += tuple(pipeline.warn(info, plugins))
     return Findings(errors=tuple(errors), warnings=warnings), None if errors else info
 
 

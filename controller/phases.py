@@ -2,8 +2,9 @@
 
     validate -> enforce_ml_policy -> enforce_pod_group -> enforce_pod_spec -> build
 
-Within a phase plugins act in the order of the tuple that `plan` is given. Only plugins whose `policy` is the one that
-the runtime's mlPolicy names take part in `enforce_ml_policy`; a policy that no plugin names is an error.
+Within a phase plugins act in the order of the tuple that `plan` is given. Only plugins that name the policy of the
+runtime take part in `enforce_ml_policy` and `enforce_pod_group`; those with an ML policy also validate only then. An
+mlPolicy that no plugin names is an error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class EnforcesMlPolicy(Protocol):
 
 @runtime_checkable
 class EnforcesPodGroup(Protocol):
-    """Handles podGroupPolicy."""
+    """Handles one field of podGroupPolicy."""
+
+    pod_group_policy: str
+    """The field: `coscheduling` or `volcano`."""
 
     def enforce_pod_group(self, info: Info) -> Info:
         """Mark pods that are to be scheduled together."""

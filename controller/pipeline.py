@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from trainyard.contract import names
+from trainyard.contract import labels, names
 from trainyard.controller.api.problem import Problem
 from trainyard.controller.api.runtime import TrainingRuntime
 from trainyard.controller.api.train_job import TrainJob
@@ -45,7 +45,9 @@ def start(train_job: TrainJob, runtime: TrainingRuntime, features: Features) -> 
 def validate(info: Info, plugins: Sequence[Plugin], old: TrainJob | None = None) -> Iterator[Problem]:
     """Collect what the plugins refuse."""
     for plugin in plugins:
-        if isinstance(plugin, Validates):
+        if isinstance(plugin, Validates) and (
+            not isinstance(plugin, EnforcesMlPolicy) or plugin.policy == info.ml_policy
+        ):
             yield from plugin.validate(info, old)
 
 
@@ -55,9 +57,24 @@ def check_policy(info: Info, plugins: Sequence[Plugin]) -> Iterator[Problem]:
     if info.ml_policy not in policies:
         known = ", ".join(sorted({policy for policy in policies if policy}))
         yield info.runtime_problem(
-            f"spec.mlPolicy.{info.ml_policy}",
+            f"spec.mlPolicy.{info.ml_policy}".rstrip("."),
             f"the policy {info.ml_policy!r} is not supported by this version of trainyard; "
             f"supported are {known}, and what installed plugins handle",
+        )
+
+
+def warn(info: Info, plugins: Sequence[Plugin]) -> Iterator[str]:
+    """Say what the TrainJob or the runtime asks for in vain."""
+    groups = [plugin.pod_group_policy for plugin in plugins if isinstance(plugin, EnforcesPodGroup)]
+    if info.pod_group_policy and info.pod_group_policy not in groups:
+        yield (
+            f"runtime {info.runtime.name!r}: podGroupPolicy {info.pod_group_policy!r} is not supported by this version "
+            "of trainyard; its pods are scheduled one by one"
+        )
+    if info.train_job.spec.trainer is not None and (info.trainer is None or info.trainer.main_container is None):
+        yield (
+            f"spec.trainer has no effect: runtime {info.runtime.name!r} has no job labelled "
+            f"{labels.ANCESTOR_STEP}: {names.TRAINER} with a container {names.NODE!r}"
         )
 
 
@@ -68,7 +85,7 @@ def enforce(info: Info, plugins: Sequence[Plugin]) -> Info:
         if isinstance(plugin, EnforcesMlPolicy) and plugin.policy == info.ml_policy:
             info = plugin.enforce_ml_policy(info)
     for plugin in plugins:
-        if isinstance(plugin, EnforcesPodGroup):
+        if isinstance(plugin, EnforcesPodGroup) and plugin.pod_group_policy == info.pod_group_policy:
             info = plugin.enforce_pod_group(info)
     for plugin in plugins:
         if isinstance(plugin, EnforcesPodSpec):

@@ -87,18 +87,20 @@ def _runtime_mounts(info: Info, pod_set: PodSet, place: str) -> list[Mapping[str
 
 
 def _check_resources(info: Info, pod_set: PodSet, container: Container, place: str) -> Iterator[Problem]:
-    """Refuse requests above limits, which Kubernetes would; merging makes them where each alone was right."""
+    """Refuse what Kubernetes would; merging two of which each was right alone can make it."""
     limits = container.resources.get("limits") or {}
     for name, amount in (container.resources.get("requests") or {}).items():
-        if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
-            message = (
-                f"requests of {name} ({amount}) exceed its limits ({limits[name]}) in the container {container.name!r}"
-            )
-            trainer = info.train_job.spec.trainer
-            if container.name == names.NODE and trainer is not None and trainer.resources_per_node:
-                yield info.problem(
-                    "spec.trainer.resourcesPerNode", f"merged with runtime {info.runtime.name!r}: {message}"
-                )
-            else:
-                path = f"{pod_set.path}.template.spec.template.spec.{place}.resources.requests['{name}']"
-                yield info.runtime_problem(path, message)
+        if name not in limits:
+            continue
+        request, limit = parse_quantity(amount), parse_quantity(limits[name])
+        extended = "/" in name and not name.startswith("kubernetes.io/")
+        if request <= limit and not (extended and request != limit):
+            continue
+        wanted = "must equal" if extended else "must not exceed"
+        message = f"container {container.name!r}: requests of {name} ({amount}) {wanted} its limits ({limits[name]})"
+        trainer = info.train_job.spec.trainer
+        if container.name == names.NODE and trainer is not None and trainer.resources_per_node:
+            yield info.problem("spec.trainer.resourcesPerNode", f"merged with runtime {info.runtime.name!r}, {message}")
+        else:
+            path = f"{pod_set.path}.template.spec.template.spec.{place}.resources.requests['{name}']"
+            yield info.runtime_problem(path, message)

@@ -77,15 +77,13 @@ def _pod_template(pod_set: PodSet) -> dict[str, Any]:
     for field, added in (("labels", pod_set.pod_labels), ("annotations", pod_set.pod_annotations)):
         if added:
             metadata[field] = {**(metadata.get(field) or {}), **added}
-    spec: dict[str, Any] = dict(pod_set.pod_spec)
-    for field, parts in (
-        ("initContainers", [_container(container) for container in pod_set.init_containers]),
-        ("containers", [_container(container) for container in pod_set.containers]),
-        ("volumes", list(pod_set.volumes)),
-    ):
-        # Where the runtime has the field, it keeps its place among the others.
-        if parts or field in spec:
-            spec[field] = parts
+    parts = {
+        "initContainers": [_container(container) for container in pod_set.init_containers],
+        "containers": [_container(container) for container in pod_set.containers],
+        "volumes": list(pod_set.volumes),
+    }
+    spec = {field: value for field, value in pod_set.pod_spec.items() if field not in parts}
+    spec |= {field: value for field, value in parts.items() if value}
     return ({"metadata": metadata} if metadata else {}) | template | {"spec": spec}
 
 

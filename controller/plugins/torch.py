@@ -25,8 +25,6 @@ class Torch:
 
     def validate(self, info: Info, old: TrainJob | None) -> Iterator[Problem]:
         """Refuse variables that are ours to set, and injection targets that the runtime does not have."""
-        if info.ml_policy != self.policy:
-            return
         yield from reserved_variables(info, env.RESERVED_TORCH, "torch")
         for index, (job, containers) in enumerate(_injection_targets(info)):
             path = f"{_TARGETS}[{index}]"

@@ -106,7 +106,7 @@ class TorchTune:
 
     def validate(self, info: Info, old: TrainJob | None) -> Iterator[Problem]:
         """Refuse what torchtune's recipes cannot do with this model, and settings that are the runtime's."""
-        if info.ml_policy != self.policy or not is_tune_run(info.train_job):
+        if not is_tune_run(info.train_job):
             return
         trainer = info.train_job.spec.trainer
         for index, argument in enumerate((trainer.args if trainer is not None else None) or ()):
