@@ -14,6 +14,7 @@ from trainyard.controller.api.assignment import apply_set
 from trainyard.controller.api.field_path import Path as FieldPath
 from trainyard.controller.api.field_path import parse_path
 from trainyard.controller.api.problem import InvalidError, Problem, nearest
+from trainyard.controller.api.report import describe
 from trainyard.controller.api.yaml_tree import Node, Scalar, find, read_trees, to_data
 
 __all__ = ["Document", "Documents", "apply_set", "read_documents", "read_text"]
@@ -25,6 +26,7 @@ _OURS: Final = (names.TRAIN_JOB, names.TRAINING_RUNTIME, names.CLUSTER_TRAINING_
 _NEEDED: Final = (*_OURS, "Secret", "ConfigMap")
 _IGNORED_OF_OURS: Final = ("OptimizationJob",)
 _MAX_LIST_DEPTH: Final = 4
+_MAX_SIZE: Final = 64 << 20
 
 
 @dataclass(kw_only=True, slots=True)
@@ -52,7 +54,10 @@ class Document:
 
     def locate(self, path: str | FieldPath) -> tuple[str | None, int | None]:
         """Give file and line of a field, or of its nearest parent that is there."""
-        pieces = parse_path(path) if isinstance(path, str) and path else tuple(path)
+        try:
+            pieces = parse_path(path) if isinstance(path, str) and path else tuple(path)
+        except ValueError:
+            pieces = ()
         for length in range(len(pieces), 0, -1):
             if pieces[:length] in self.assigned:
                 return f"--set {self.assigned[pieces[:length]]}", None
@@ -114,54 +119,67 @@ def read_documents(paths: Sequence[str], stdin: TextIO | None = None) -> Documen
     Raises InvalidError with the problems of all of them.
     """
     problems: list[Problem] = []
-    found: list[Document] = []
-    seen: set[object] = set()
-    for file, text in _texts(paths, stdin, seen, problems):
-        found.extend(_documents(text, file, problems))
-    needed = [document for document in found if _is_needed(document, problems)]
-    _check_duplicates(needed, problems)
-    if problems:
-        raise InvalidError(problems)
-    needed_ids = {id(document) for document in needed}
-    return Documents(all=tuple(needed), ignored=tuple(document for document in found if id(document) not in needed_ids))
+    return _select(
+        [document for file, text in _texts(paths, stdin, problems) for document in _documents(text, file, problems)],
+        problems,
+    )
 
 
 def read_text(text: str, file: str = STDIN) -> Documents:
     """Read documents from a text that is at hand already."""
     problems: list[Problem] = []
-    found = _documents(text, file, problems)
-    needed = [document for document in found if _is_needed(document, problems)]
+    return _select(_documents(text, file, problems), problems)
+
+
+def _select(found: Sequence[Document], problems: list[Problem]) -> Documents:
+    """Keep the kinds that we use; raise InvalidError if anything was wrong up to here, or a name stands twice."""
+    needed: list[Document] = []
+    ignored: list[Document] = []
+    for document in found:
+        (needed if _is_needed(document, problems) else ignored).append(document)
     _check_duplicates(needed, problems)
     if problems:
         raise InvalidError(problems)
-    return Documents(all=tuple(needed))
+    return Documents(all=tuple(needed), ignored=tuple(ignored))
 
 
-def _texts(
-    paths: Sequence[str], stdin: TextIO | None, seen: set[object], problems: list[Problem]
-) -> Iterator[tuple[str, str]]:
+def _texts(paths: Sequence[str], stdin: TextIO | None, problems: list[Problem]) -> Iterator[tuple[str, str]]:
     """Give name and text of every file; a file that is named twice is read once."""
+    seen: set[Path | str] = set()
     for name in paths:
-        if name == STDIN:
-            if STDIN not in seen and stdin is not None:
-                seen.add(STDIN)
-                buffer = getattr(stdin, "buffer", None)
-                yield from _decoded(buffer.read() if buffer is not None else stdin.read(), STDIN, problems)
-            continue
         try:
-            for path in _files(name, problems):
-                identity = path.resolve()
-                if identity not in seen:
-                    seen.add(identity)
-                    yield from _decoded(path.read_bytes(), str(path), problems)
-        except (OSError, ValueError) as error:
+            for path in _files(name, problems) if name != STDIN else (STDIN,):
+                identity = path.resolve() if isinstance(path, Path) else path
+                if identity in seen:
+                    continue
+                seen.add(identity)
+                content = _content(path, stdin)
+                if len(content) > _MAX_SIZE:
+                    message = f"larger than {_MAX_SIZE >> 20} MiB, which no such document is"
+                    problems.append(Problem(path="", message=message, file=str(path)))
+                else:
+                    yield from _decoded(content, str(path), problems)
+        except (OSError, ValueError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            problems.append(
-                Problem(path="", message=f"cannot be read: {reason}", file=getattr(error, "filename", None) or name)
-            )
+            file = str(getattr(error, "filename", None) or name)
+            problems.append(Problem(path="", message=f"cannot be read: {reason}", file=file))
+
+
+def _content(path: Path | str, stdin: TextIO | None) -> bytes | str:
+    """Read a file or standard input, at most one byte more than allowed."""
+    if isinstance(path, Path):
+        with path.open("rb") as file:
+            return file.read(_MAX_SIZE + 1)
+    if stdin is None:
+        raise ValueError("there is no standard input")
+    source: Any = getattr(stdin, "buffer", stdin)
+    content: bytes | str = source.read(_MAX_SIZE + 1)
+    return content
 
 
 def _files(name: str, problems: list[Problem]) -> list[Path]:
+    if not name:
+        raise ValueError("the name is empty")
     path = Path(name)
     if not path.is_dir():
         return [path]
@@ -227,8 +245,7 @@ def _unfold(data: Any, node: Node | None, file: str, problems: list[Problem], de
     """Give a document, or those inside of a List."""
     line = None if node is None else node.line
     if not isinstance(data, dict):
-        got = "a list" if isinstance(data, list) else repr(data)[:60]
-        message = f"expected an object with apiVersion, kind and metadata, got {got}"
+        message = f"expected an object with apiVersion, kind and metadata, got {describe(data)}"
         problems.append(Problem(path="", message=message, file=file, line=line))
         return
     kind = data.get("kind")
@@ -246,7 +263,7 @@ def _unfold(data: Any, node: Node | None, file: str, problems: list[Problem], de
             yield from _unfold(item, below, file, problems, depth + 1)
         return
     if not isinstance(kind, str) or not kind:
-        message = "required, not set" if kind is None else f"expected a string, got {kind!r}"
+        message = "required, not set" if kind is None else f"expected a string, got {describe(kind)}"
         where = find(node, ("kind",))[0] if node is not None else None
         problems.append(Problem(path="kind", message=message, file=file, line=where))
         return

@@ -99,16 +99,27 @@ _FAILURE_RULE: Final = Record(
         "onJobFailureMessagePatterns": TEXTS,
         "targetReplicatedJobs": TEXTS,
     },
-    required=("action",),
+    required=("name", "action"),
 )
+
+
+def _claim_name(value: dict[str, Any], report: Report) -> None:
+    metadata = value.get("metadata")
+    if isinstance(metadata, dict):
+        if metadata.get("name") is None:
+            report.add("required, not set", "metadata", "name")
+        if metadata.get("namespace"):
+            report.add("a claim lies in the namespace of its JobSet; remove it", "metadata", "namespace")
+
 
 _CLAIM_TEMPLATE: Final = Record(
     fields={"apiVersion": TEXT, "kind": TEXT, "metadata": TEMPLATE_METADATA, "spec": OPEN, "status": ANYTHING},
     required=("metadata", "spec"),
+    rules=(_claim_name,),
 )
 _CLAIM_POLICY: Final = Record(
     fields={
-        "templates": ListOf(item=_CLAIM_TEMPLATE),
+        "templates": ListOf(item=_CLAIM_TEMPLATE, max_items=50),
         "retentionPolicy": Record(fields={"whenDeleted": Text(choices=("Delete", "Retain"))}),
     }
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from trainyard.contract import names
-from trainyard.controller.api.field_path import Path, format_path, parse_path
+from trainyard.controller.api.field_path import Path, format_path
 from trainyard.controller.api.metadata import ObjectMeta
 from trainyard.controller.api.model import NOT_YAML, Model
 from trainyard.controller.api.problem import Problem
@@ -35,6 +35,6 @@ class Loaded(Model):
 
     def problem(self, path: str | Path, message: str) -> Problem:
         """Make a problem of this object that knows file and line of the field."""
-        pieces = (parse_path(path) if path else ()) if isinstance(path, str) else path
-        file, line = (None, None) if self.source is None else self.source.locate(pieces)
-        return Problem(path=format_path(pieces), message=message, file=file, line=line)
+        file, line = (None, None) if self.source is None else self.source.locate(path)
+        text = path if isinstance(path, str) else format_path(path)
+        return Problem(path=text, message=message, file=file, line=line)

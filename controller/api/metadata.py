@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from trainyard.controller.api.model import Model
-from trainyard.controller.api.names_shape import ANNOTATIONS, DNS_LABEL, LABELS
+from trainyard.controller.api.names_shape import ANNOTATIONS, LABELS, NAMESPACE
 from trainyard.controller.api.shape import ANYTHING, INT64, TEXTS, Integer
 
 
@@ -14,7 +14,7 @@ class ObjectMeta(Model):
 
     name: Annotated[str, ANYTHING] = ""
     """Each kind has its own rule for it."""
-    namespace: Annotated[str | None, DNS_LABEL] = None
+    namespace: Annotated[str | None, NAMESPACE] = None
     labels: Annotated[dict[str, str], LABELS] = field(default_factory=dict)
     annotations: Annotated[dict[str, str], ANNOTATIONS] = field(default_factory=dict)
     uid: str | None = None

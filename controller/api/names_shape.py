@@ -18,6 +18,8 @@ DNS_LABEL: Final = Text(
     expected="a name of lower-case letters, digits and hyphens (RFC 1123 label)",
 )
 """RFC 1123: containers, volumes, namespaces."""
+NAMESPACE: Final = Text(max_length=63, pattern=re.compile(rf"(?:{_DNS_LABEL})?"), expected=DNS_LABEL.expected)
+"""As DNS_LABEL; empty is the same as none."""
 DNS_NAME: Final = Text(
     max_length=253,
     min_length=1,
@@ -61,18 +63,15 @@ class _Annotations:
 ANNOTATIONS: Final = _Annotations()
 
 TEMPLATE_METADATA: Final = Record(
-    fields={
-        "labels": LABELS,
-        "annotations": ANNOTATIONS,
-        "name": TEXT,
-        "namespace": TEXT,
-        "generateName": TEXT,
-        "finalizers": TEXTS,
-        "ownerReferences": ANYTHING,
-        "creationTimestamp": TEXT,
-    }
+    fields={"labels": LABELS, "annotations": ANNOTATIONS, "name": TEXT, "namespace": TEXT, "finalizers": TEXTS}
 )
-"""Metadata of a Job, pod or claim template. Only labels, annotations and a claim's name mean something there."""
+"""Metadata of a Job, pod or claim template, with the names that JobSet's CRD has."""
 
-LABELS_ONLY: Final = Record(fields={"labels": LABELS, "annotations": ANNOTATIONS})
-"""Metadata of a JobSet template and of patches."""
+_UNREAD: Final = (
+    *("name", "namespace", "generateName", "uid", "resourceVersion", "generation", "selfLink", "finalizers"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "managedFields"),
+)
+EMBEDDED_METADATA: Final = Record(
+    fields={**dict.fromkeys(_UNREAD, ANYTHING), "labels": LABELS, "annotations": ANNOTATIONS}
+)
+"""Metadata of a runtime's JobSet template and of patches: only labels and annotations mean something there."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trainyard.controller.api.names_shape import LABELS_ONLY
+from trainyard.controller.api.names_shape import EMBEDDED_METADATA
 from trainyard.controller.api.pod_shape import (
     ENV,
     NODE_SELECTOR,
@@ -45,12 +45,14 @@ _POD_SPEC: Final = Record(
         "schedulingGates": ListOf(item=SCHEDULING_GATES.item, max_items=16, unique="name"),
     }
 )
-_POD_TEMPLATE: Final = Record(fields={"metadata": LABELS_ONLY, "spec": _POD_SPEC})
-_JOB_TEMPLATE: Final = Record(fields={"metadata": LABELS_ONLY, "spec": Record(fields={"template": _POD_TEMPLATE})})
+_POD_TEMPLATE: Final = Record(fields={"metadata": EMBEDDED_METADATA, "spec": _POD_SPEC})
+_JOB_TEMPLATE: Final = Record(
+    fields={"metadata": EMBEDDED_METADATA, "spec": Record(fields={"template": _POD_TEMPLATE})}
+)
 _REPLICATED_JOB: Final = Record(fields={"name": _NAME, "template": _JOB_TEMPLATE}, required=("name",))
 _JOB_SET: Final = Record(fields={"replicatedJobs": ListOf(item=_REPLICATED_JOB, unique="name")})
 
 TRAINING_RUNTIME_SPEC_PATCH: Final = Record(
-    fields={"template": Record(fields={"metadata": LABELS_ONLY, "spec": _JOB_SET})}
+    fields={"template": Record(fields={"metadata": EMBEDDED_METADATA, "spec": _JOB_SET})}
 )
 """`spec.runtimePatches[].trainingRuntimeSpec`."""

@@ -1,4 +1,4 @@
-"""Pod templates: names of batch/v1 and core/v1 as of Kubernetes 1.36, types of what a plan or the local executor reads.
+"""Pod templates: the names of core/v1 in JobSet 0.12 (Kubernetes 1.36), the types of what plan and executor read.
 
 Deep parts that only a cluster reads (affinity, volume sources of storage vendors) are open mappings.
 """
@@ -70,18 +70,10 @@ class _EnvName:
             report.expected("the name of an environment variable without '='", value)
 
 
-class _EnvValue:
-    def check(self, value: Any, report: Report) -> None:
-        if type(value) is dict or type(value) is list:
-            report.expected("a string", value)
-        else:
-            TEXT.check(value, report)
-
-
 _ENV_VAR: Final = Record(
     fields={
         "name": _EnvName(),
-        "value": _EnvValue(),
+        "value": TEXT,
         "valueFrom": Record(fields=_VALUE_SOURCES, rules=(_one_value_source,)),
     },
     required=("name",),
@@ -89,8 +81,7 @@ _ENV_VAR: Final = Record(
 )
 ENV: Final = ListOf(item=_ENV_VAR, max_items=128, unique="name")
 """Env of a TrainJob or a patch: a map by name."""
-_CONTAINER_ENV: Final = ListOf(item=_ENV_VAR)
-"""Env of a container: a later entry of a name wins, and may use the earlier ones."""
+_CONTAINER_ENV: Final = ListOf(item=_ENV_VAR, unique="name")
 
 
 def _env_from_source(value: dict[str, Any], report: Report) -> None:
@@ -192,6 +183,16 @@ _PROBE: Final = Record(
 )
 _LIFECYCLE_HANDLER: Final = Record(fields={**_HANDLERS, "sleep": OPEN})
 
+
+def _ports_differ(value: dict[str, Any], report: Report) -> None:
+    ports = value.get("ports")
+    first: dict[tuple[object, object], int] = {}
+    for index, port in enumerate(ports if isinstance(ports, list) else ()):
+        number = port.get("containerPort") if isinstance(port, dict) else None
+        if type(number) is int and first.setdefault((number, str(port.get("protocol", "TCP"))), index) != index:
+            report.add(f"the port {number} stands here and in another element; expected each only once", "ports", index)
+
+
 _CONTAINER_FIELDS: Final[dict[str, Shape]] = {
     "args": TEXTS,
     "command": TEXTS,
@@ -230,7 +231,7 @@ _CONTAINER_FIELDS: Final[dict[str, Shape]] = {
     "volumeMounts": ListOf(item=VOLUME_MOUNT, unique="mountPath"),
     "workingDir": TEXT,
 }
-_CONTAINER: Final = Record(fields=_CONTAINER_FIELDS, required=("name",))
+_CONTAINER: Final = Record(fields=_CONTAINER_FIELDS, required=("name",), rules=(_ports_differ,))
 
 _ITEMS: Final = ListOf(
     item=Record(fields={"key": Text(min_length=1), "path": Text(min_length=1), "mode": _MODE}, required=("key", "path"))
@@ -281,15 +282,20 @@ def _at_most_one_source(value: dict[str, Any], report: Report) -> None:
 
 VOLUMES: Final = ListOf(
     item=Record(fields={"name": DNS_LABEL, **_VOLUME_SOURCES}, required=("name",), rules=(_at_most_one_source,)),
-    max_items=None,
     unique="name",
 )
 
 _TOLERATION: Final = Record(
-    fields={"key": TEXT, "operator": TEXT, "value": TEXT, "effect": TEXT, "tolerationSeconds": Integer(minimum=-INT64)}
+    fields={
+        "key": TEXT,
+        "operator": TEXT,
+        "value": TEXT,
+        "effect": TEXT,
+        "tolerationSeconds": Integer(minimum=-INT64, maximum=INT64),
+    }
 )
 TOLERATIONS: Final = ListOf(item=_TOLERATION)
-PULL_SECRETS: Final = ListOf(item=_NAME_REF)
+PULL_SECRETS: Final = ListOf(item=_NAME_REF, unique="name")
 SCHEDULING_GATES: Final = ListOf(item=Record(fields={"name": TEXT}, required=("name",)), unique="name")
 NODE_SELECTOR: Final = MapOf(item=TEXT)
 
@@ -333,7 +339,7 @@ POD_SPEC: Final = Record(
         "priority": Integer(minimum=-(2**31)),
         "priorityClassName": TEXT,
         "readinessGates": ListOf(item=OPEN),
-        "resourceClaims": ListOf(item=OPEN),
+        "resourceClaims": ListOf(item=OPEN, unique="name"),
         "resources": RESOURCES,
         "restartPolicy": Text(choices=("Always", "OnFailure", "Never")),
         "runtimeClassName": TEXT,
@@ -350,7 +356,6 @@ POD_SPEC: Final = Record(
         "tolerations": TOLERATIONS,
         "topologySpreadConstraints": ListOf(item=OPEN),
         "volumes": VOLUMES,
-        "workloadRef": OPEN,
     },
     required=("containers",),
     rules=(_names_differ,),

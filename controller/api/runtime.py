@@ -12,7 +12,7 @@ from trainyard.controller.api.job_set_shape import JOB_SET_SPEC
 from trainyard.controller.api.loaded import Loaded
 from trainyard.controller.api.metadata import TemplateMeta
 from trainyard.controller.api.model import Model, shape_of
-from trainyard.controller.api.names_shape import DNS_NAME
+from trainyard.controller.api.names_shape import DNS_NAME, EMBEDDED_METADATA
 from trainyard.controller.api.report import Report
 from trainyard.controller.api.shape import Integer, ListOf, Text
 
@@ -138,7 +138,7 @@ class PodGroupPolicy(Model):
 class JobSetTemplate(Model):
     """The JobSet that a TrainJob becomes."""
 
-    metadata: TemplateMeta = field(default_factory=TemplateMeta)
+    metadata: Annotated[TemplateMeta, EMBEDDED_METADATA] = field(default_factory=TemplateMeta)
     spec: Annotated[dict[str, Any], JOB_SET_SPEC] = field(default_factory=dict)
     """JobSetSpec v1alpha2, checked, as a plain dict: a plan copies what it changes."""
 

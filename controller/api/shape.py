@@ -40,7 +40,7 @@ class Text:
 
     def check(self, value: Any, report: Report) -> None:
         """Check type, length, pattern, choices."""
-        if type(value) is not str:
+        if not isinstance(value, str):
             report.expected(f"a string, {self._wanted()}" if self.choices else "a string", value)
         elif self.choices and value not in self.choices:
             report.expected(self._wanted(), value)
@@ -66,7 +66,7 @@ class Integer:
 
     def check(self, value: Any, report: Report) -> None:
         """Check type and bounds."""
-        if type(value) is not int:
+        if not isinstance(value, int) or isinstance(value, bool):
             report.expected("an integer", value)
         elif value < self.minimum:
             report.expected(f"an integer of at least {self.minimum}", value)
@@ -79,7 +79,7 @@ class Boolean:
 
     def check(self, value: Any, report: Report) -> None:
         """Check the type."""
-        if type(value) is not bool:
+        if not isinstance(value, bool):
             report.expected("true or false", value)
 
 
@@ -106,7 +106,7 @@ class IntegerOrText:
 
     def check(self, value: Any, report: Report) -> None:
         """Check the type."""
-        if type(value) is not int and type(value) is not str:
+        if isinstance(value, bool) or not isinstance(value, int | str):
             report.expected("an integer or a string", value)
 
 
@@ -115,11 +115,11 @@ class Open:
 
     def check(self, value: Any, report: Report) -> None:
         """Check that it is a mapping with names as keys."""
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             report.expected("a mapping", value)
             return
         for key in value:
-            if type(key) is not str:
+            if not isinstance(key, str):
                 report.unknown(key, ())
 
 
@@ -140,13 +140,13 @@ class MapOf:
 
     def check(self, value: Any, report: Report) -> None:
         """Check all keys and values."""
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             report.expected("a mapping", value)
             return
         if self.max_items is not None and len(value) > self.max_items:
             report.add(f"expected at most {self.max_items} entries, got {len(value)}")
         for name, item in value.items():
-            if type(name) is not str:
+            if not isinstance(name, str):
                 report.unknown(name, ())
                 continue
             report.path.append(name)
@@ -169,7 +169,7 @@ class ListOf:
 
     def check(self, value: Any, report: Report) -> None:
         """Check the size, every item, and that no key occurs twice."""
-        if type(value) is not list:
+        if not isinstance(value, list):
             example = f" such as [{value[:20]!r}]" if isinstance(value, str) and value.isprintable() else ""
             report.expected(f"a list{example}", value)
             return
@@ -207,7 +207,7 @@ class Record:
 
     def check(self, value: Any, report: Report) -> None:
         """Check names, required fields, every field, and the rules."""
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             report.expected("a mapping", value)
             return
         path = report.path

@@ -72,7 +72,7 @@ def find(root: Node, path: Path) -> tuple[int, Node | None]:
     for piece in path:
         items = node.items if isinstance(node, Collection) else None
         if isinstance(node, Collection) and isinstance(items, dict) and piece in items:
-            line = node.key_lines[str(piece)]
+            line = node.key_lines.get(str(piece), node.line)
             node = items[str(piece)]
         elif isinstance(items, list) and isinstance(piece, int) and piece < len(items):
             node = items[piece]
@@ -221,7 +221,7 @@ class _Builder:
             for key, item in part.items.items():
                 if key not in node.items:
                     node.items[key] = item
-                    node.key_lines[key] = part.key_lines[key]
+                    node.key_lines[key] = part.key_lines.get(key, part.line)
 
     def _attach(self, node: Node, event: Any, *, plain: bool = False, alias: bool = False) -> None:
         """Put a finished node where it belongs: into its parent, as a key, or as the root."""
@@ -249,7 +249,7 @@ class _Builder:
         """Take a mapping's key; a negative line marks a merge key until its value came."""
         if isinstance(node, Collection):
             self._problem(line, "expected a string as key, got a list or a mapping")
-            return f"?{len(parent.items)}"
+            return f"?{len(parent.items)}"  # Stands in for it; the document is refused anyway.
         if plain and node.text == "<<":
             parent.key_lines["<<"] = -line
             return "<<"
