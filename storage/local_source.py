@@ -115,7 +115,7 @@ class LocalSource:
             if here in above:
                 raise BadDataError(f"list {str(folder)!r}: the link leads to a folder above itself")
             with os.scandir(folder) as entries:
-                names = sorted((entry.name, entry.is_dir()) for entry in entries)
+                names = sorted((entry.name, _is_folder(entry)) for entry in entries)
         except OSError as error:
             raise self._translate(error, f"list {str(folder)!r}") from error
         for name, is_folder in names:
@@ -207,6 +207,13 @@ class LocalReader:
 
 def _version(status: os.stat_result) -> str:
     return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # A link to itself.
+        return False
 
 
 def _kind(mode: int) -> str:

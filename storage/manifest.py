@@ -143,7 +143,7 @@ class Manifest:
             raise DamagedManifestError(f"read {self._where}: expected {expected} files in it, found {found}")
 
     def _open(self) -> Any:
-        return open(self.path, encoding="ascii", errors="strict")
+        return open(self.path, encoding="utf-8", errors="surrogateescape")
 
     def _raw_entries(self) -> Iterator[Any]:
         try:

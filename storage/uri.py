@@ -40,14 +40,15 @@ class StorageUri:
         if not text:
             raise ConfigError(f"{field}: expected scheme://something, got nothing")
         if _CONTROL.search(text):
-            raise ConfigError(f"{field}: expected scheme://something, got control characters in {_mask(text)!r}")
+            shown = _mask_anything(text)
+            raise ConfigError(f"{field}: expected scheme://something, got control characters in {shown!r}")
         if len(text) > MAX_CHARS:
             raise ConfigError(f"{field}: expected at most {MAX_CHARS} characters, got {len(text)}")
         if text.startswith("/"):
             return cls(scheme="file", rest=text.replace("%", "%25"))
         match = _GRAMMAR.fullmatch(text)
         if match is None:
-            raise ConfigError(f"{field}: expected scheme://something or an absolute path, got {_mask(text)!r}")
+            raise ConfigError(f"{field}: expected scheme://something or an absolute path, got {_mask_anything(text)!r}")
         scheme, rest = match[1].lower(), match[2]
         if not rest.strip("/"):
             raise ConfigError(f"{field}: expected something after {scheme}://, got {text!r}")
@@ -61,13 +62,21 @@ class StorageUri:
         return f"StorageUri({str(self)!r})"
 
 
-def _mask(text: str) -> str:
-    """Hide what may be a credential: before an `@` in the first part, and after `?`."""
-    head, question, _ = text.partition("?")
-    start, separator, tail = head.rpartition("@")
-    if separator:
-        scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/*", start)
-        authority_ends = "/" in start[scheme.end() if scheme and "/" in scheme[0] else 0 :]
-        if not authority_ends:
-            head = f"{scheme[0] if scheme and '/' in scheme[0] else ''}***@{tail}"
-    return f"{head}?***" if question else head
+def _mask(rest: str) -> str:
+    """Hide user information and query of `authority/path?query`."""
+    place, question, _ = rest.partition("?")
+    authority = place.partition("/")[0]
+    port = authority.partition(":")[2]
+    # A password may itself hold a slash: what follows the colon is a port only if it is a number.
+    whole = "@" not in authority and port and not port.isdecimal()
+    before, at, _ = (place if whole else authority).rpartition("@")
+    if at:
+        place = f"***@{place[len(before) + 1 :]}"
+    return f"{place}?***" if question else place
+
+
+def _mask_anything(text: str) -> str:
+    """Hide whatever may be a credential in a text that is no URI."""
+    place, question, _ = text.partition("?")
+    place = f"***@{place.rpartition('@')[2]}" if "@" in place else place
+    return f"{place}?***" if question else place
