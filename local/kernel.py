@@ -72,7 +72,12 @@ def name_process(name: str) -> None:
 
 def unshare(flags: int) -> None:
     """Leave the namespaces that the flags name, for new ones; a new pid namespace is for the next child."""
-    _check(_libc.unshare(flags))
+    try:
+        _check(_libc.unshare(flags))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            error.strerror = "no more namespaces are allowed (sysctl user.max_*_namespaces)"
+        raise
 
 
 def enter_user_namespace(flags: int) -> None:

@@ -169,10 +169,12 @@ class ContainerProcess:
                 pass
 
     def close(self) -> None:
-        """Release the descriptor; a container that still runs is killed by its keeper."""
+        """Release the descriptor; a container that still runs is killed first."""
         if self._control_fd >= 0:
+            self.kill()
             os.close(self._control_fd)
             self._control_fd = -1
+            self._keeper.wait()
 
     def __del__(self) -> None:
         self.close()

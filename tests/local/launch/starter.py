@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trainyard.local.isolation import detect_isolation
+from trainyard.local.isolation import Isolation
 from trainyard.local.launch import ContainerLaunch, ContainerProcess, Mount, start
 
 
@@ -31,16 +31,16 @@ def to_launch(raw: dict[str, Any]) -> ContainerLaunch:
     )
 
 
-def run(launch: ContainerLaunch, wanted: str | None) -> dict[str, Any]:
-    process = start(launch, detect_isolation(wanted))
+def run(launch: ContainerLaunch, isolation: Isolation) -> dict[str, Any]:
+    process = start(launch, isolation)
     while (end := process.poll()) is None:
         select.select([process], [], [])
     process.close()
     return {"exit_code": end.exit_code, "reason": end.reason, "message": end.message}
 
 
-def hold(launches: list[ContainerLaunch], wanted: str | None, *, leak: bool) -> None:
-    processes: list[ContainerProcess] = [start(launch, detect_isolation(wanted)) for launch in launches]
+def hold(launches: list[ContainerLaunch], isolation: Isolation, *, leak: bool) -> None:
+    processes: list[ContainerProcess] = [start(launch, isolation) for launch in launches]
     while not all(process.is_started for process in processes):
         select.select([process for process in processes if not process.is_started], [], [])
         for process in processes:
@@ -57,10 +57,11 @@ def hold(launches: list[ContainerLaunch], wanted: str | None, *, leak: bool) -> 
 def main() -> None:
     request = json.load(sys.stdin)
     launches = [to_launch(raw) for raw in request["launches"]]
+    isolation = Isolation(**request["isolation"])
     if sys.argv[1] == "run":
-        print(json.dumps([run(launch, request["isolation"]) for launch in launches]))
+        print(json.dumps([run(launch, isolation) for launch in launches]))
     else:
-        hold(launches, request["isolation"], leak=sys.argv[1] == "leak")
+        hold(launches, isolation, leak=sys.argv[1] == "leak")
 
 
 if __name__ == "__main__":

@@ -199,11 +199,10 @@ def test_an_unwritable_log_is_told(runner: Runner, tmp_path: Path) -> None:
     assert "0.log" in end.message
 
 
-@pytest.mark.parametrize("where", ["argument", "environment"])
-def test_more_than_exec_takes_is_told(runner: Runner, where: str) -> None:
-    big = "x" * 100_000_000
-    argv = ("true", big) if where == "argument" else ("true",)
-    end = runner.run(*argv, environment=ENVIRONMENT | ({"BIG": big} if where == "environment" else {}))
+@pytest.mark.parametrize(("words", "variables"), [(1, 0), (10_000, 0), (0, 1)], ids=["word", "words", "variable"])
+def test_more_than_exec_takes_is_told(runner: Runner, words: int, variables: int) -> None:
+    big = "x" * (20_000_000 // max(1, words))
+    end = runner.run("true", *[big] * words, environment=ENVIRONMENT | {str(n): big for n in range(variables)})
     assert (end.exit_code, end.reason) == (126, "StartError")
     assert "more than this system takes" in end.message
     assert len(end.message) < 300

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.local.isolation import detect_isolation
+
 pytestmark = pytest.mark.needs("namespace")
 
 ROOT = Path(__file__).parents[3]
@@ -53,9 +55,15 @@ class User:
             "hostname": hostname,
             "mounts": [[str(source), target, read_only] for source, target, read_only in mounts],
         }
+        found = detect_isolation("namespace")
+        isolation = {
+            "paths": "namespace",
+            "user_namespace": found.user_namespace or self.uid != os.getuid(),
+            "pid_namespace": found.pid_namespace,
+        }
         done = subprocess.run(
             [*self.prefix, self.python, str(self.folder / "starter.py"), "run"],
-            input=json.dumps({"launches": [launch], "isolation": "namespace"}),
+            input=json.dumps({"launches": [launch], "isolation": isolation}),
             env={"PATH": os.environ["PATH"], "PYTHONPATH": self.python_path, "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
@@ -86,9 +94,7 @@ def user(request: pytest.FixtureRequest) -> Iterator[User]:
         user = User(os.getuid(), sys.executable, (), "", folder)
     else:
         for package in ("contract", "local"):
-            shutil.copytree(
-                ROOT / package, folder / "trainyard" / package, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(ROOT / package, folder / "trainyard" / package)
         prefix = ("setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups")
         user = User(OTHER_USER, "/usr/bin/python3", prefix, str(folder), folder)
         os.chown(folder / "logs", OTHER_USER, -1)
