@@ -9,10 +9,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from trainyard.contract import env
 from trainyard.contract.errors import ConfigError
@@ -21,6 +22,7 @@ from trainyard.controller.resources import AUTO, is_accelerator
 from trainyard.local.pod_instance import PodInstance
 
 DeviceMode = Literal["auto", "cpu", "cuda"]
+_MODES: Final[Mapping[str, DeviceMode]] = {"auto": "auto", "cpu": "cpu", "cuda": "cuda"}
 
 CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
 _CUDA_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
@@ -34,6 +36,8 @@ class DevicePlan:
     kind: Literal["cpu", "cuda"]
     shares: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """(host name of a pod, name of a container) to the GPUs that it sees; absent means none."""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """Replicated job to the number of its pods, which run at the same time and share the CPUs."""
     message: str | None = None
     """One line for people when a request could not be met; None when there is nothing to say."""
 
@@ -48,19 +52,26 @@ class DevicePlan:
             chosen[env.PET_NPROC_PER_NODE] = "1"
         elif processes == AUTO:
             chosen[env.PET_NPROC_PER_NODE] = str(len(share))
+        nodes = self.nodes.get(pod.replicated_job, 1)
+        if nodes > 1 and not share:
+            # Each process would start a thread per CPU of the whole machine, and they would wait for each other.
+            workers = chosen.get(env.PET_NPROC_PER_NODE, processes or "1")
+            chosen["OMP_NUM_THREADS"] = str(max(1, _cpus() // (nodes * (int(workers) if workers.isdigit() else 1))))
         return chosen
 
 
 def parse_mode(text: str) -> DeviceMode:
     """Read the option `--devices`; raise ConfigError for another word."""
-    for mode in get_args(DeviceMode):
-        if text == mode:
-            return mode  # type: ignore[no-any-return]
-    raise ConfigError(f"--devices: expected auto, cpu or cuda, got {text!r}")
+    if text not in _MODES:
+        raise ConfigError(f"--devices: expected auto, cpu or cuda, got {text!r}")
+    return _MODES[text]
 
 
-def plan_devices(pods: Sequence[PodInstance], mode: DeviceMode, gpus: Sequence[str]) -> DevicePlan:
-    """Deal the machine's GPUs out to the containers that ask for them; raise ConfigError when `cuda` cannot be met."""
+def plan_devices(pods: Sequence[PodInstance], mode: DeviceMode, detect: Callable[[], Sequence[str]]) -> DevicePlan:
+    """Deal the machine's GPUs out to the containers that ask for them; raise ConfigError when `cuda` cannot be met.
+
+    `detect` lists the GPUs; it is called only when the answer matters.
+    """
     asked: list[tuple[tuple[str, str], int]] = []
     others: dict[str, int] = {}
     for pod in pods:
@@ -73,16 +84,19 @@ def plan_devices(pods: Sequence[PodInstance], mode: DeviceMode, gpus: Sequence[s
                 if not _CUDA_RESOURCE.fullmatch(name):
                     others[name] = others.get(name, 0) + count
     total = sum(count for _, count in asked)
+    nodes = Counter(pod.replicated_job for pod in pods)
+    gpus = detect() if mode == "cuda" or (mode == "auto" and total) else ()
     if mode == "cuda":
-        return _all_or_nothing(asked, total, gpus)
-    if mode == "auto" and total and total <= len(gpus):
-        return DevicePlan(kind="cuda", shares=_deal(asked, gpus))
+        _refuse_too_few(total, len(gpus))
+    if mode != "cpu" and total and total <= len(gpus):
+        return DevicePlan(kind="cuda", shares=_deal(asked, gpus), nodes=nodes)
     wishes = [f"{total} x nvidia.com/gpu"] if total else []
     wishes += [f"{count} x {name}" for name, count in sorted(others.items())]
     if not wishes:
-        return DevicePlan(kind="cpu")
-    why = "--devices cpu" if mode == "cpu" else f"this machine has {_count(len(gpus))}"
-    return DevicePlan(kind="cpu", message=f"the job asks for {', '.join(wishes)}; {why}: one CPU process per node")
+        return DevicePlan(kind="cpu", nodes=nodes)
+    why = "--devices cpu" if mode == "cpu" else f"this machine has {_count(len(gpus)) if total else 'none'}"
+    message = f"the job asks for {', '.join(wishes)}; {why}: one CPU process per node"
+    return DevicePlan(kind="cpu", nodes=nodes, message=message)
 
 
 def detect_gpus(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -124,18 +138,17 @@ def _requests(container: Mapping[str, Any]) -> dict[str, int]:
     return {name: count for name, count in found.items() if count > 0}
 
 
-def _all_or_nothing(asked: Sequence[tuple[tuple[str, str], int]], total: int, gpus: Sequence[str]) -> DevicePlan:
-    if not total:
+def _refuse_too_few(asked: int, there: int) -> None:
+    if not asked:
         raise ConfigError(
             "--devices cuda: no container of the job asks for a GPU; set spec.trainer.resourcesPerNode.limits to "
             "{nvidia.com/gpu: 1}, or run with --devices auto"
         )
-    if total > len(gpus):
+    if asked > there:
         raise ConfigError(
-            f"--devices cuda: the job asks for {_count(total)}, this machine has {_count(len(gpus))}; lower "
+            f"--devices cuda: the job asks for {_count(asked)}, this machine has {_count(there)}; lower "
             "spec.trainer.resourcesPerNode or spec.trainer.numNodes, or run with --devices auto"
         )
-    return DevicePlan(kind="cuda", shares=_deal(asked, gpus))
 
 
 def _deal(asked: Sequence[tuple[tuple[str, str], int]], gpus: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -145,6 +158,10 @@ def _deal(asked: Sequence[tuple[tuple[str, str], int]], gpus: Sequence[str]) -> 
         shares[key] = tuple(gpus[position : position + count])
         position += count
     return shares
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _count(number: int) -> str:

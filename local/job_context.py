@@ -23,7 +23,7 @@ The folder of a job, as far as pods are concerned:
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -119,7 +119,7 @@ def open_job_context(
     policies = (job_set.get("spec") or {}).get("volumeClaimPolicies") or ()
     templates = [template for policy in policies for template in policy.get("templates") or ()]
     mode = parse_mode(devices)
-    device_plan = plan_devices(pods, mode, detect_gpus(environ) if mode != "cpu" else ())
+    device_plan = plan_devices(pods, mode, partial(detect_gpus, environ))
     folder = folder.absolute()
     return JobContext(
         namespace=namespace,

@@ -4,6 +4,7 @@
 token, shims) and gives one `ContainerLaunch` per container. Neither starts anything.
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -129,6 +130,8 @@ def prepare_pod(pod: PodInstance, context: JobContext) -> PreparedPod:
 
 def _write(pod: PodInstance, context: JobContext) -> PreparedPod:
     folder = private_folder(context.pod_folder(pod))
+    for left_by_an_earlier_attempt in ("work", "workspace"):
+        shutil.rmtree(folder / left_by_an_earlier_attempt, ignore_errors=True)
     write_shims(context.shims)
     write_file(context.folder / "hosts", context.network.hosts_file())
     if context.progress is not None:

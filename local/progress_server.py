@@ -12,11 +12,13 @@ job, 405 for other methods, 413 above 64 KiB, 422 with a sentence for a body tha
 import hmac
 import json
 import secrets
+import socket
+import socketserver
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from trainyard.contract import names
@@ -46,12 +48,22 @@ class ProgressReport:
 class ProgressServer:
     """One job's status server: one thread, one request at a time."""
 
-    def __init__(self, namespace: str, job: str, on_report: Callable[[ProgressReport], None]) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        job: str,
+        on_report: Callable[[ProgressReport], None],
+        *,
+        client_timeout_seconds: float = CLIENT_TIMEOUT_SECONDS,
+    ) -> None:
         self._path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/trainjobs/{job}/status"
         self._on_report = on_report
         self._tokens: dict[str, tuple[str, PodInstance]] = {}
-        self._server = HTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, name="progress-server", daemon=True)
+        # Not http.server.HTTPServer: it asks DNS for this machine's name, which can take seconds.
+        self._server = socketserver.TCPServer(("127.0.0.1", 0), self._handler(client_timeout_seconds))
+        self._port = int(self._server.server_address[1])
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="progress-server", daemon=True)
 
     @property
     def url(self) -> str:
@@ -61,7 +73,7 @@ class ProgressServer:
     @property
     def origin(self) -> str:
         """Give scheme, host and port."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://127.0.0.1:{self._port}"
 
     def token(self, pod: PodInstance) -> str:
         """Give a pod's token, made at its first use; a later attempt of a pod has the same."""
@@ -76,10 +88,16 @@ class ProgressServer:
 
     def close(self) -> None:
         """Stop answering and release the port."""
+        self._closing = True
         if self._thread.is_alive():
-            self._server.shutdown()
+            with socket.create_connection(("127.0.0.1", self._port), timeout=CLIENT_TIMEOUT_SECONDS):
+                pass  # Wakes the thread up.
             self._thread.join()
         self._server.server_close()
+
+    def _serve(self) -> None:
+        while not self._closing:
+            self._server.handle_request()
 
     def answer(self, path: str, authorization: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """Judge one POST: HTTP code and answer."""
@@ -107,11 +125,11 @@ class ProgressServer:
                 speaker = pod
         return speaker if scheme.lower() == "bearer" else None
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self, client_timeout_seconds: float) -> type[BaseHTTPRequestHandler]:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = CLIENT_TIMEOUT_SECONDS
+            timeout = client_timeout_seconds
 
             def do_POST(self) -> None:
                 length = self.headers.get("Content-Length", "")
