@@ -11,6 +11,7 @@ import typer
 from trainyard.entrypoints.cli_errors import guarded
 from trainyard.entrypoints.cli_lint import lint
 from trainyard.entrypoints.cli_render import render
+from trainyard.entrypoints.cli_run import run
 from trainyard.entrypoints.cli_runtimes import runtimes
 
 # Rich help pages would import rich for every --help: twice the time.
@@ -43,7 +44,7 @@ def _trainyard(
     """Run Kubernetes TrainJobs on this machine, and look at what a cluster would make of them."""
 
 
-for _command in (render, lint, runtimes):
+for _command in (run, render, lint, runtimes):
     app.command()(guarded(_command))
 
 

@@ -1,10 +1,10 @@
 """The live view of `trainyard run` on a terminal: steps with state and time, progress bars, loss, the last log line.
 
-`draw` is a pure function of views and width, so that it can be looked at in a test; `LiveView` redraws it in place.
+`draw` is a pure function of views and terminal, so that it can be looked at in a test; `LiveView` redraws it in place.
 """
 
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Console, Group
@@ -22,6 +22,7 @@ from trainyard.entrypoints.cli_view import (
     StepView,
     sparkline,
 )
+from trainyard.entrypoints.cli_watch import Look, Watcher
 
 _MARKS: Final = {
     WAITING: ("○", "-"),
@@ -40,6 +41,7 @@ _STYLES: Final = {
     "Running": "bold cyan",
     "Failed": "bold red",
     "Suspended": "bold yellow",
+    "Stopping": "bold yellow",
 }
 _BAR_WIDTH: Final = 24
 _WIDEST_SPARKLINE: Final = 48
@@ -47,7 +49,6 @@ _WIDE: Final = 72
 """Columns from which on the state is spelled out beside its mark."""
 _MOST_STEPS: Final = 16
 """Steps shown for one job; a 64-node job would push the terminal off its own screen."""
-_REFRESH_SECONDS: Final = 0.25
 
 
 def draw(jobs: Sequence[JobView], terminal: Terminal) -> Group:
@@ -57,6 +58,8 @@ def draw(jobs: Sequence[JobView], terminal: Terminal) -> Group:
         lines.append(_heading(job, terminal))
         lines.extend(_steps(job, terminal))
         lines.extend(_training(job, terminal))
+        if job.notice:
+            lines.append(Text(f"  {job.notice}", "yellow", no_wrap=True, overflow="ellipsis"))
         if job.last_line is not None:
             step, said = job.last_line
             line = _line(terminal)
@@ -148,35 +151,33 @@ def _printable(text: str, terminal: Terminal) -> str:
 
 
 class LiveView:
-    """Redraws the jobs in place until it is left; the last picture stays."""
+    """Redraws the jobs in place; the last picture stays."""
 
-    def __init__(self, look: Callable[[], Sequence[JobView]], terminal: Terminal) -> None:
-        self._look = look
+    def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         console = Console(
             file=terminal.stream,
-            width=terminal.width,
             force_terminal=True,
             no_color=not terminal.color,
             legacy_windows=False,
             highlight=False,
         )
-        self._live = Live(
-            console=console,
-            get_renderable=lambda: draw(self._look(), self._terminal),
-            refresh_per_second=1 / _REFRESH_SECONDS,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._begun = False
 
-    def __enter__(self) -> "LiveView":
-        self._live.__enter__()
-        return self
+    def show(self, watchers: Sequence[Watcher], looks: Sequence[Look]) -> None:
+        """Draw the jobs as they are now."""
+        if not self._begun:
+            self._begun = True
+            self._live.start()
+        # A terminal may change its size at any moment.
+        terminal = replace(self._terminal, width=self._live.console.width)
+        views = [watcher.view(look) for watcher, look in zip(watchers, looks, strict=True)]
+        self._live.update(draw(views, terminal), refresh=True)
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._live.__exit__(error_type, error, traceback)
+    def close(self, watchers: Sequence[Watcher]) -> None:
+        """Leave the last picture and give the cursor back."""
+        for watcher in watchers:
+            watcher.close()
+        if self._begun:
+            self._live.stop()

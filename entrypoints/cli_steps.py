@@ -85,6 +85,8 @@ class Failure:
     """CamelCase: `SourceNotFound`, `OOMKilled`."""
     message: str
     """What the container, or the executor, said."""
+    time: datetime | None
+    """When it ended."""
 
     @classmethod
     def of(cls, step: Step, container: Mapping[str, Any] | None) -> "Failure":
@@ -100,6 +102,7 @@ class Failure:
             exit_code=None if container is None else int(container["exitCode"]),
             reason=ours.reason if ours is not None else str(source.get("reason", "")),
             message=(ours.message if ours is not None else said).strip(),
+            time=parse_time(source.get("finishedAt")),
         )
 
     def to_text(self) -> str:

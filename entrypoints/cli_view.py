@@ -61,6 +61,8 @@ class JobView:
     """Training loss, oldest first."""
     last_line: tuple[str, str] | None = None
     """The newest log line: (step, text)."""
+    notice: str = ""
+    """The newest warning of the executor."""
 
 
 def sparkline(values: Sequence[float], width: int, *, unicode: bool = True) -> str:

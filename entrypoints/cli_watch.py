@@ -58,6 +58,11 @@ class Look:
         end = parse_time(self.status.get("completionTime")) or self.now
         return 0.0 if start is None else (end - start).total_seconds()
 
+    @property
+    def warnings(self) -> list[Mapping[str, str]]:
+        """Give the events that warn; how a job ended is told by its status."""
+        return [event for event in self.events if event.get("type") == "Warning" and event.get("reason") != "Failed"]
+
     def progress(self, step: Step) -> Mapping[str, Any] | None:
         """Give what a step reported, a trainerStatus; a trainer's stands at its first pod."""
         if step.ancestor == names.TRAINER:
@@ -78,6 +83,7 @@ class Watcher:
         self._losses: list[float] = []
         self._metrics: LogTail | None = None
         self._last_line: tuple[str, str] | None = None
+        self._notice = ""
 
     def look(self) -> Look:
         """See what there is now."""
@@ -94,6 +100,8 @@ class Watcher:
             events=tuple(events[self._events_seen :]),
         )
         self._events_seen = len(events)
+        for event in look.warnings:
+            self._notice = str(event.get("message", ""))
         if lines:
             self._last_line = lines[-1].source, clean(lines[-1].text)
         return look
@@ -120,6 +128,7 @@ class Watcher:
             steps=tuple(to_view(step, look.now, look.progress(step)) for step in look.steps),
             losses=tuple(self._losses),
             last_line=None if look.is_finished else self._last_line,
+            notice="" if look.is_finished else self._notice,
         )
 
     def _read_losses(self) -> None:

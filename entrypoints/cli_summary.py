@@ -1,0 +1,124 @@
+"""The last words of `trainyard run`: where the results are, or what failed, the end of its log, and what to try."""
+
+import shlex
+from collections.abc import Iterable
+from typing import Final
+
+from trainyard.entrypoints.cli_advice import advice
+from trainyard.entrypoints.cli_log_file import clean, read_lines
+from trainyard.entrypoints.cli_outcome import Outcome, find_outcomes
+from trainyard.entrypoints.cli_steps import Failure, Step
+from trainyard.entrypoints.cli_table import format_fields
+from trainyard.entrypoints.cli_terminal import Terminal, cut, duration
+from trainyard.entrypoints.cli_view import sparkline
+from trainyard.entrypoints.cli_watch import Look
+from trainyard.local.blame import find_cause
+from trainyard.local.pod_lifecycle import ContainerFailure
+from trainyard.local.state import DEFAULT_NAMESPACE, JobState, default_state_dir
+
+_LOG_LINES: Final = 12
+
+
+def summarize(job: JobState, look: Look, terminal: Terminal) -> str:
+    """Tell how a job ended, in a few lines."""
+    complete = look.phase == "Complete"
+    mark = terminal.pick("✓ ", "") if complete else terminal.pick("✗ ", "")
+    style = "green" if complete else "red"
+    head = f"{terminal.paint(f'{mark}{job.name}', style, 'bold')}  {terminal.paint(look.phase, style)}"
+    lines = [f"{head}  {duration(look.seconds)}"]
+    if not complete:
+        lines.extend(_failed(job, look, terminal))
+    outcomes = find_outcomes(job.folder)
+    for outcome in outcomes:
+        if len(outcomes) > 1:
+            lines.append(terminal.paint(f"  {outcome.folder.relative_to(job.folder)}", "bold"))
+        lines.append(_results(outcome, terminal))
+    if complete and not outcomes:
+        lines.append(format_fields([("log", _command(job, "logs"))], terminal, indent=2))
+    return "\n".join(lines)
+
+
+def _results(outcome: Outcome, terminal: Terminal) -> str:
+    fields = []
+    if outcome.losses:
+        picture = sparkline(outcome.losses, 32, unicode=terminal.unicode)
+        fields.append(("final loss", f"{outcome.losses[-1]:.4g} (first {outcome.losses[0]:.4g})  {picture}"))
+    fields.extend((what, str(path)) for what, path in outcome.things)
+    return format_fields(fields or [("output", str(outcome.folder))], terminal, indent=2)
+
+
+def _failed(job: JobState, look: Look, terminal: Terminal) -> Iterable[str]:
+    failure = blame(look.steps)
+    message = str(look.status.get("message", "")) or "failed"
+    if failure is None or failure.container is None:
+        yield f"  {message}"
+        yield format_fields([("look closer", _command(job, "describe"))], terminal, indent=2)
+        return
+    where = failure.step if failure.container in ("node", failure.step) else f"{failure.step}/{failure.container}"
+    yield f"  {where}, container {failure.container}: {failure.to_text()}"
+    if failure.pod not in message:
+        yield f"  {message}"
+    log = job.log_path(failure.pod, failure.container)
+    last = [clean(line) for line in read_lines(log, last=_LOG_LINES)]
+    if last:
+        yield terminal.paint(f"  last lines of its log, {log}:", "dim")
+        yield from (f"    {terminal.pick('│', '|')} {cut(line, 400)}" for line in last)
+    step = ("--step", failure.step)
+    yield format_fields(
+        [
+            ("to try", advice(failure.exit_code)),
+            ("look closer", f"{_command(job, 'describe')}\n{_command(job, 'logs', *step)}"),
+        ],
+        terminal,
+        indent=2,
+    )
+
+
+def blame(steps: Iterable[Step]) -> Failure | None:
+    """Choose the failed container that caused the others, by the executor's own rule."""
+    failures = [failure for step in steps if (failure := step.failure()) is not None]
+    by_name = {(failure.pod, failure.container): failure for failure in failures}
+    cause = find_cause(
+        ContainerFailure(
+            pod=failure.pod,
+            container=failure.container,
+            replicated_job="",
+            exit_code=failure.exit_code or 0,
+            reason=failure.reason,
+            message=failure.message,
+            time=failure.time,
+            log_file=None,
+            attempt=0,
+        )
+        for failure in failures
+        if failure.container is not None and failure.time is not None
+    )
+    if cause is not None:
+        return by_name[cause.pod, cause.container]
+    return failures[0] if failures else None
+
+
+def started(job: JobState, terminal: Terminal) -> str:
+    """Say how to follow a job that was started in the background."""
+    supervisor = job.supervisor()
+    pid = "" if supervisor is None else f", process {supervisor.pid}"
+    fields = [
+        ("follow", f"{_command(job, 'logs')} -f"),
+        ("wait", _command(job, "wait")),
+        ("look", _command(job, "describe")),
+        ("stop", _command(job, "delete")),
+        ("state", str(job.folder)),
+    ]
+    head = f"{terminal.paint(job.name, 'bold')} started in the background{pid}"
+    return f"{head}\n{format_fields(fields, terminal, indent=2)}"
+
+
+def _command(job: JobState, verb: str, *arguments: str) -> str:
+    """Write a command line that reaches this job."""
+    words = ["trainyard", verb, job.name, *arguments]
+    if job.namespace != DEFAULT_NAMESPACE:
+        words += ["-n", job.namespace]
+    state_dir = job.folder.parent.parent
+    if state_dir != default_state_dir():
+        words += ["--state-dir", str(state_dir)]
+    return shlex.join(words)
