@@ -124,8 +124,9 @@ def test_a_killed_keeper_ends_its_container_alone(
     supervisor: Callable[[str], dict[str, Any]], tmp_path: Path, isolation: Isolation
 ) -> None:
     told = supervisor("hold")
-    os.kill(told["pids"][1][0], signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{told['pids'][1][1]}").exists(), "the end of the command")
+    keeper, command = told["pids"][1]
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: command not in find_survivors(tmp_path), "the end of the command")
     if isolation.pid_namespace:
         until(lambda: not find_survivors(f"{tmp_path}/c1.message.process.json"), "the end of its daemon")
     assert len(find_survivors(f"{tmp_path}/c0.message.process.json")) >= 4
