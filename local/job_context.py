@@ -16,6 +16,7 @@ The folder of a job, as far as pods are concerned:
     <folder>/pods/<pod>/workspace/                /workspace of a pod that mounts none
     <folder>/pods/<pod>/work/                     working directory of a container that names none
     <folder>/pods/<pod>/token                     the pod's progress token (0600)
+    <folder>/pods/<pod>/substitutions.json        what was replaced in its commands and environment, for `describe`
     <folder>/pods/<pod>/termination/<container>   the termination message
     <folder>/logs/<pod>/<container>.log
     <state-dir>/.claims/<namespace>/<claim>/      claims that no template of the job makes; shared between jobs

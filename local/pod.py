@@ -4,12 +4,13 @@
 token, shims) and gives one `ContainerLaunch` per container. Neither starts anything.
 """
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainyard.contract.errors import ConfigError, from_os_error
 from trainyard.local.container import ContainerPlan, command_in_container, plan_container, rewrite_text
@@ -24,7 +25,11 @@ from trainyard.local.shims import write_shims
 from trainyard.local.substitution import Substitutions
 from trainyard.local.volumes import write_volume
 
+SUBSTITUTIONS_FILE: Final = "substitutions.json"
+"""In a pod's folder: the isolation, and for each container its table of substitutions, for `describe`."""
+
 __all__ = [
+    "SUBSTITUTIONS_FILE",
     "JobContext",
     "PodInstance",
     "PreparedContainer",
@@ -147,6 +152,11 @@ def _write(pod: PodInstance, context: JobContext) -> PreparedPod:
         write_volume(volume, pod, context, rewrite)
     init_names = {str(spec.get("name")) for spec in pod.init_containers()}
     prepared = [_prepare(spec, plans[str(spec.get("name"))], pod, context) for spec in specs]
+    described = {
+        "isolation": str(context.isolation),
+        "containers": {container.name: container.substitutions.to_dict() for container in prepared},
+    }
+    write_file(folder / SUBSTITUTIONS_FILE, json.dumps(described, indent=2) + "\n")
     return PreparedPod(
         pod=pod,
         folder=folder,

@@ -1,7 +1,9 @@
 """Sources named by a bare path of this machine, which only local runs accept."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trainyard.contract.errors import ConfigError
 
@@ -21,3 +23,18 @@ def localize_storage_uri(uri: str, folder: Path) -> str:
             "scheme, such as hf:// or s3://"
         )
     return "file://" + str(path.resolve()).replace("%", "%25")
+
+
+def localize_train_job(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Turn the bare paths of a TrainJob's initializers into `file://` URIs; give a new manifest."""
+    spec = manifest.get("spec")
+    initializer = spec.get("initializer") if isinstance(spec, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(initializer, Mapping):
+        return dict(manifest)
+    sources = {
+        step: {**source, "storageUri": localize_storage_uri(source["storageUri"], folder)}
+        if isinstance(source, Mapping) and isinstance(source.get("storageUri"), str)
+        else source
+        for step, source in initializer.items()
+    }
+    return {**manifest, "spec": {**spec, "initializer": sources}}

@@ -8,7 +8,10 @@ it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+SUBSTITUTIONS_FILE: Final = "substitutions.json"
+"""In a pod's folder: the isolation, the pod's address, and each container's table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,6 @@ import pytest
 
 from trainyard.contract.errors import ConfigError
 from trainyard.local.pod import check_pod, check_pods
-from trainyard.local.storage_uri import localize_storage_uri
 
 
 def problems(make_pod: Any, make_context: Any, *, options: dict[str, Any] | None = None, **container: Any) -> list[str]:
@@ -154,13 +153,3 @@ def test_pods_of_one_job_say_it_once(make_pod: Any, make_context: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         check_pods(pods, make_context(*pods))
     assert str(caught.value).count("busybox' is not one") == 1
-
-
-def test_bare_paths_become_file_uris(tmp_path: Path) -> None:
-    (tmp_path / "my data%").mkdir()
-    assert localize_storage_uri("my data%", tmp_path) == f"file://{tmp_path}/my data%25"
-    assert localize_storage_uri(f"{tmp_path}/my data%", Path("/")) == f"file://{tmp_path}/my data%25"
-    for uri in ("hf://org/name", "s3://bucket/x", "file:///x", ""):
-        assert localize_storage_uri(uri, tmp_path) == uri
-    with pytest.raises(ConfigError, match="storageUri 'nothing': no such file or folder on this machine"):
-        localize_storage_uri("nothing", tmp_path)

@@ -1,5 +1,6 @@
 """Pods prepared and really started, in both isolations: files, modes, paths, environment."""
 
+import json
 import os
 import select
 import stat
@@ -13,7 +14,7 @@ import pytest
 
 from trainyard.local.isolation import detect_isolation
 from trainyard.local.launch import ContainerEnd, ContainerLaunch, start
-from trainyard.local.pod import check_pods, prepare_pod
+from trainyard.local.pod import SUBSTITUTIONS_FILE, check_pods, prepare_pod
 from trainyard.local.progress_server import ProgressServer
 
 ISOLATIONS = sorted({detect_isolation().paths, "mapped"})
@@ -311,7 +312,11 @@ def test_preparing_fits_a_probe(make_pod: Any, make_context: Any, paths: str) ->
 
 def test_the_table_of_substitutions_is_data(make_pod: Any, make_context: Any, paths: str) -> None:
     pod = make_pod()
-    table = prepare_pod(pod, make_context(pod, isolation=detect_isolation(paths))).containers[0].substitutions.to_dict()
+    prepared = prepare_pod(pod, make_context(pod, isolation=detect_isolation(paths)))
+    described = json.loads((prepared.folder / SUBSTITUTIONS_FILE).read_text())
+    assert described["isolation"].startswith(paths)
+    table = described["containers"]["node"]
+    assert table == prepared.containers[0].substitutions.to_dict()
     assert set(table) == {"addresses", "namesInText", "ports", "paths", "pathsInText"}
     assert set(table["addresses"]) == {"job-node-0-0", "job-node-0-0.job"}
     assert table["ports"][0]["declared"] == 29500
