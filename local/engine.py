@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from trainyard.contract import names
+from trainyard.contract import labels, names
 from trainyard.local import blame, clock
 from trainyard.local import job_folder as files
 from trainyard.local.control import ControlPipe, Request
 from trainyard.local.job import JobRun
 from trainyard.local.job_folder import JobFolder
-from trainyard.local.job_set import JobSetRun
+from trainyard.local.job_set import JobSetEnd, JobSetRun
 from trainyard.local.job_set_spec import JobSetSpec
+from trainyard.local.job_spec import DEADLINE_EXCEEDED
 from trainyard.local.launch import ContainerLaunch, ContainerProcess
 from trainyard.local.loop import Loop, Timer
 from trainyard.local.observer import Observer, Snapshot
@@ -158,6 +159,9 @@ class Engine:
         attempt = self._attempts.get(instance.name, -1) + 1
         self._attempts[instance.name] = attempt
         if attempt:
+            last = [failure for failure in self._failures if failure.pod == instance.name][-1:]
+            if last:
+                self.status.message = f"retrying after: {blame.sentence(last[0])}"
             instance = pod_instance(
                 self._spec,
                 replicated,
@@ -185,8 +189,7 @@ class Engine:
             self._folder.append_event(event)
         except OSError:
             pass  # A full disk must not end a job that runs; the observer still hears of it.
-        if self._observer is not None:
-            self._observer.event(event)
+        self._tell(lambda observer: observer.event(event))
 
     def container_failed(self, failure: ContainerFailure) -> None:
         """Remember a container that failed by itself."""
@@ -240,16 +243,35 @@ class Engine:
             kind = names.COMPLETE if end.succeeded else names.FAILED
 
             def finish() -> None:
-                message = end.message
-                if not end.succeeded:
-                    cause = blame.find_cause(self._failures)
-                    message = blame.sentence(cause) if cause is not None else end.message
+                message = end.message if end.succeeded else self._cause(end)
                 self._finish(kind, end.reason, end.message, message)
 
             self._stop_clock()
             self._ending = finish
         if self._ending is not None and not self.status.finished and self._job_set.idle:
             self._ending()
+
+    def _cause(self, end: JobSetEnd) -> str:
+        """Say in one line why the job failed."""
+        job_end = end.job.end if end.job is not None else None
+        cause = blame.find_cause(self._current_failures())
+        if job_end is not None and (cause is None or job_end.reason == DEADLINE_EXCEEDED):
+            text = f"{end.job.name if end.job is not None else ''}: {job_end.reason}: {job_end.message}"
+        else:
+            text = end.message if cause is None else blame.sentence(cause)
+        restarts = self._job_set.restarts
+        return f"{text} (after {restarts} restart{'s' if restarts > 1 else ''})" if restarts else text
+
+    def _current_failures(self) -> list[ContainerFailure]:
+        """List the failures that stand: of each pod's last attempt in the last restart, not cured by a restart."""
+        current = []
+        for failure in self._failures:
+            pod = self._pods[failure.pod]
+            if pod.pod.labels[labels.RESTART_ATTEMPT] != str(self._job_set.restarts):
+                continue
+            if any(one.name == failure.container and one.finished_at == failure.time for one in pod.containers):
+                current.append(failure)
+        return current
 
     def _finish(self, kind: str, reason: str, condition_message: str, message: str) -> None:
         now = clock.now()
@@ -264,7 +286,8 @@ class Engine:
             return
         self._stop_clock()
         self._ending = lambda: self._finish(names.FAILED, reason, condition_message, message)
-        self._job_set.stop()
+        if not self._job_set.suspended:
+            self._job_set.stop()
         self._changed = True
 
     def _deadline_passed(self) -> None:
@@ -272,6 +295,8 @@ class Engine:
         running = ", ".join(pod.name for pod in self._pods.values() if not pod.finished)
         message = f"stopped after activeDeadlineSeconds: {seconds}"
         message += f"; still running: {running}" if running else ""
+        # As our controller does it: the JobSet is suspended and kept, so volumes and output survive.
+        self._job_set.suspended = True
         self._end_early(names.REASON_DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline", message)
 
     def _suspend(self) -> None:
@@ -373,7 +398,7 @@ class Engine:
         return [pod.to_status() for pod in pods]
 
     def _write(self, *, final: bool, strict: bool = False) -> None:
-        """Write the status files if something changed; at most twice a second, but the last one always."""
+        """Write the status files if something changed; with pauses between, but the last one always."""
         if not self._unwritten and not final:
             return
         wait = self._last_write + self.timing.status_interval_seconds - time.monotonic()
@@ -396,8 +421,20 @@ class Engine:
         else:
             self._written = fresh
         self._last_write = time.monotonic()
-        if self._observer is not None:
-            self._observer.snapshot(snapshot)
+        self._tell(lambda observer: observer.snapshot(snapshot))
+
+    def _tell(self, say: Callable[[Observer], None]) -> None:
+        """Tell the observer; one that fails (its terminal is gone) is not told again, and the job goes on."""
+        observer, self._observer = self._observer, None
+        if observer is None:
+            return
+        try:
+            say(observer)
+        except Exception as error:
+            text = f"what watched this job failed, the job goes on: {type(error).__name__}: {error}"
+            self.event("Warning", "ObserverFailed", f"TrainJob/{self._spec.name}", text)
+        else:
+            self._observer = observer
 
     def _write_timer_passed(self) -> None:
         self._write_timer = None

@@ -114,6 +114,7 @@ class JobRun:
             self.suspended = True
             self._cancel_timers()
             self._world.event("Normal", "Suspended", f"Job/{self.name}", "Job suspended")
+            self._world.changed()
 
     def resume(self) -> None:
         """Let pods be made again; the deadline starts over."""
@@ -121,6 +122,7 @@ class JobRun:
             self.suspended = False
             self._not_before = 0.0
             self._world.event("Normal", "Resumed", f"Job/{self.name}", "Job resumed")
+            self._world.changed()
 
     def delete(self, grace_seconds: float | None = None) -> None:
         """End the pods; it is `gone` when they are."""

@@ -70,8 +70,7 @@ class JobFolder:
             check_free_space(path.parent)
             if (path / STATUS).exists():
                 replaced = _move_away(path, replace=replace)
-            path.mkdir(mode=0o700, exist_ok=True)
-            lock_fd = _lock(path)
+            lock_fd = _make_and_lock(path)
         except OSError as error:
             _remove_empty(made)
             raise _unwritable(error, path) from error
@@ -176,6 +175,22 @@ def _lock(path: Path) -> int:
                 os.close(lock_fd)
                 raise ConfigError(f"job {path.name!r} is running in {str(path)!r}; {_how_to_delete(path)}") from None
             time.sleep(_LOCK_PAUSE_SECONDS)
+
+
+def _make_and_lock(path: Path) -> int:
+    while True:
+        path.mkdir(mode=0o700, exist_ok=True)
+        lock_fd = _lock(path)
+        if _is_same_file(lock_fd, path / LOCK):
+            return lock_fd
+        os.close(lock_fd)  # Whoever had it removed the folder before letting go.
+
+
+def _is_same_file(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _move_away(path: Path, *, replace: bool) -> Path:

@@ -37,6 +37,8 @@ class JobSetEnd:
     succeeded: bool
     reason: str
     message: str
+    job: JobRun | None = None
+    """The Job that decided it, when it failed."""
 
 
 class JobSetRun:
@@ -52,6 +54,7 @@ class JobSetRun:
         self._world = world
         self._leaving: dict[str, JobRun] = {}
         self._restarts_counted = 0
+        self._stopped = False
         self._said_suspended: bool | None = None
         self._said_order = ""
 
@@ -70,7 +73,7 @@ class JobSetRun:
         for job in self.all_jobs:
             job.sync()
         self._leaving = {name: job for name, job in self._leaving.items() if not job.gone}
-        if self.end is not None:
+        if self.end is not None or self._stopped:
             return
         failed = [job for job in self.jobs.values() if job.end is not None and not job.end.succeeded]
         if failed:
@@ -93,12 +96,14 @@ class JobSetRun:
         return [self._status(job) for job in self.spec.replicated_jobs]
 
     def stop(self, grace_seconds: float | None = None) -> None:
-        """End every pod within the grace period."""
+        """End every pod within the grace period, and start no others."""
+        self._stopped = True
         for job in self.all_jobs:
             job.delete(grace_seconds)
 
     def kill(self) -> None:
-        """End every pod at once."""
+        """End every pod at once, and start no others."""
+        self._stopped = True
         for job in self.all_jobs:
             job.kill()
 
@@ -224,10 +229,10 @@ class JobSetRun:
                 self._leaving[job.name] = job
 
     def _fail(self, reason: str, message: str, *, first: JobRun) -> None:
-        self._finish(succeeded=False, reason=reason, message=f"{message} (first failed job: {first.name})")
+        self._finish(succeeded=False, reason=reason, message=f"{message} (first failed job: {first.name})", job=first)
 
-    def _finish(self, *, succeeded: bool, reason: str, message: str) -> None:
-        self.end = JobSetEnd(succeeded=succeeded, reason=reason, message=message)
+    def _finish(self, *, succeeded: bool, reason: str, message: str, job: JobRun | None = None) -> None:
+        self.end = JobSetEnd(succeeded=succeeded, reason=reason, message=message, job=job)
         kind = "Normal" if succeeded else "Warning"
         self._world.event(kind, reason, f"JobSet/{self.spec.name}", message)
         for job in self.all_jobs:

@@ -16,10 +16,10 @@ class Snapshot:
 
 
 class Observer(Protocol):
-    """Hears of a job's progress in the thread that runs it; it must return quickly and not raise."""
+    """Hears of a job's progress in the thread that runs it, and must return quickly; one that raises is left alone."""
 
     def event(self, event: Mapping[str, str]) -> None:
         """Hear of an event: time, type (Normal or Warning), reason, object, message."""
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """See the job's state, at most twice a second, and once at the end."""
+        """See the job's state, a few times a second at most, and once at the end."""

@@ -87,12 +87,14 @@ class _Timers:
     """Pending timers and probes of one container."""
 
     restart: Timer | None = None
+    kill: Timer | None = None
     probes: list[Probe] = field(default_factory=list)
 
     def cancel(self) -> None:
-        if self.restart is not None:
-            self.restart.cancel()
-            self.restart = None
+        for timer in (self.restart, self.kill):
+            if timer is not None:
+                timer.cancel()
+        self.restart = self.kill = None
         for probe in self.probes:
             probe.cancel()
         self.probes.clear()
@@ -326,18 +328,37 @@ class PodRun:
         self._timers[container.name].probes.append(probe)
 
     def _startup_verdict(self, container: ContainerRun, success: bool) -> None:
-        if success and not container.has_started:
+        if not success:
+            self._end_unhealthy(container, "startup")
+        elif not container.has_started:
             container.has_started = True
             self._timers[container.name].cancel()
             self._begin_readiness(container)
             self._advance()
 
     def _begin_readiness(self, container: ContainerRun) -> None:
-        spec = container.spec.get("readinessProbe")
-        if spec is None or container.role == "init":
+        readiness, liveness = container.spec.get("readinessProbe"), container.spec.get("livenessProbe")
+        if readiness is None or container.role == "init":
             container.ready = True
         else:
-            self._add_probe(container, spec, partial(self._ready_verdict, container))
+            self._add_probe(container, readiness, partial(self._ready_verdict, container))
+        if liveness is not None and container.role != "init":
+            self._add_probe(container, liveness, partial(self._liveness_verdict, container))
+
+    def _liveness_verdict(self, container: ContainerRun, success: bool) -> None:
+        if not success:
+            self._end_unhealthy(container, "liveness")
+
+    def _end_unhealthy(self, container: ContainerRun, probe: str) -> None:
+        """End a container whose probe failed; what follows is up to the pod's restartPolicy, as after any failure."""
+        process, timers = container.process, self._timers[container.name]
+        if process is None:
+            return
+        timers.cancel()
+        message = f"Container {container.name} failed {probe} probe, will be restarted as the pod's restartPolicy says"
+        self._world.event("Warning", "Unhealthy", f"Pod/{self.name}", message)
+        process.terminate()
+        timers.kill = self._world.loop.call_later(self._grace_seconds, process.kill)
 
     def _ready_verdict(self, container: ContainerRun, success: bool) -> None:
         container.ready = success

@@ -1,12 +1,14 @@
-"""Readiness and startup probes: tcpSocket, httpGet and exec, without blocking the loop.
+"""Readiness, startup and liveness probes: tcpSocket, httpGet and exec, without blocking the loop.
 
-A try is one non-blocking connection, or one short container for `exec`. Until its first success a probe is tried at
-least every `Timing.probe_period_seconds`; after it, every `periodSeconds`.
+A try is one non-blocking connection, or one short container for `exec`. Until it succeeds a probe is tried at least
+every `Timing.probe_period_seconds`; after that, every `periodSeconds`. Failing means what it means on a cluster: for
+`failureThreshold` periods, however often it was tried in them.
 """
 
 import errno
 import os
 import socket
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -41,9 +43,9 @@ class Probe:
         self._eager_period_seconds = min(self._period_seconds, timing.probe_period_seconds)
         self._timeout_seconds = float(spec.get("timeoutSeconds") or 1)
         self._success_threshold = int(spec.get("successThreshold") or 1)
-        self._failure_threshold = int(spec.get("failureThreshold") or 3)
+        self._patience_seconds = (int(spec.get("failureThreshold") or 3) - 1) * self._period_seconds
         self._successes = 0
-        self._failures = 0
+        self._failing_since: float | None = None
         self._verdict: bool | None = None
         self._cancelled = False
         self._end_try: Callable[[], None] | None = None
@@ -77,15 +79,17 @@ class Probe:
     def _report(self, success: bool) -> None:
         if self._cancelled:
             return
-        if success:
-            self._successes, self._failures = self._successes + 1, 0
-        else:
-            self._successes, self._failures = 0, self._failures + 1
+        now = time.monotonic()
         verdict = self._verdict
-        if success and self._successes >= self._success_threshold:
-            verdict = True
-        elif not success and (self._verdict is None or self._failures >= self._failure_threshold):
-            verdict = False
+        if success:
+            self._successes, self._failing_since = self._successes + 1, None
+            if self._successes >= self._success_threshold:
+                verdict = True
+        else:
+            self._successes = 0
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if now - self._failing_since >= self._patience_seconds:
+                verdict = False
         period = self._period_seconds if verdict else self._eager_period_seconds
         self._timer = self._loop.call_later(period, self._try)
         if verdict is not None and verdict != self._verdict:

@@ -20,6 +20,7 @@ from trainyard.contract.errors import ConfigError, from_os_error
 from trainyard.controller.api.load import load_runtime, load_train_job
 from trainyard.controller.api.runtime import TrainingRuntime
 from trainyard.controller.api.train_job import TrainJob
+from trainyard.controller.discovery import default_plugins
 from trainyard.controller.features import Features
 from trainyard.controller.plan import Plan, plan
 from trainyard.controller.runtimes import find_runtime
@@ -88,6 +89,7 @@ def run(
     replace: bool = False,
     observer: Observer | None = None,
     on_warning: Callable[[str], None] | None = None,
+    on_checked: Callable[[], None] | None = None,
     timing: Timing | None = None,
 ) -> RunResult:
     """Run a TrainJob to its end, or start it in the background.
@@ -95,11 +97,12 @@ def run(
     `train_job` is a typed TrainJob, a manifest, or a file (or folder) that holds exactly one, with its runtime, Secrets
     and ConfigMaps if need be. `runtime` is what its runtimeRef names; without it, the file's, then the shipped ones are
     looked through. Secrets and ConfigMaps are manifests. `on_warning` hears of warnings before anything starts.
+    `on_checked` is called when all is found right and nothing has started; what it raises calls the run off.
 
     Raises TrainyardError (mostly ConfigError) for what is wrong before a container starts; no folder stays then.
     """
     job = _read(train_job, runtime, secrets, config_maps)
-    planned = plan(job.train_job, job.runtime, features=Features(train_job_status=True))
+    planned = plan(job.train_job, job.runtime, plugins=default_plugins(), features=Features(train_job_status=True))
     job_set = read_job_set(planned.job_set)
     request = RunRequest(devices=devices, images=tuple(images), isolation=isolation, allow_host_paths=allow_host_paths)
     folder = JobFolder.create(StateDir(state_dir).folder(planned.namespace, planned.name), replace=replace)
@@ -119,6 +122,8 @@ def run(
         for warning in warnings:
             if on_warning is not None:
                 on_warning(warning)
+        if on_checked is not None:
+            on_checked()
         if detach:
             machine.close()
             started = start_supervisor(folder)

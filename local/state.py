@@ -20,6 +20,7 @@ from trainyard.local import job_folder as files
 from trainyard.local.clock import fine_stamp, stamp
 from trainyard.local.liveness import ProcessIdentity, is_locked
 from trainyard.local.status import REASON_SUPERVISOR_DIED
+from trainyard.local.substitution import SUBSTITUTIONS_FILE
 from trainyard.local.survivors import find_survivors, kill_survivors
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -140,6 +141,11 @@ class JobState:
     def log_path(self, pod: str, container: str, previous: bool = False) -> Path:
         """Say where a container's output is; `previous`: of the run before the last restart."""
         return self.folder / "logs" / pod / f"{container}{'.previous' if previous else ''}.log"
+
+    def substitutions(self, pod: str) -> dict[str, Any]:
+        """Give a pod's isolation, address and containers' substitutions; empty before it is prepared."""
+        found: dict[str, Any] = self._json(f"pods/{pod}/{SUBSTITUTIONS_FILE}") or {}
+        return found
 
     def supervisor(self) -> ProcessIdentity | None:
         """Identify the process that runs it, or ran it; None before it is known."""

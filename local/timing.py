@@ -15,7 +15,7 @@ class Timing:
     """A container that ran this long starts over with the first delay, as in Kubernetes."""
     probe_period_seconds: float = 0.5
     """Longest time between two tries of a probe that has not succeeded yet, whatever its periodSeconds."""
-    status_interval_seconds: float = 0.5
+    status_interval_seconds: float = 0.25
     """Shortest time between two writes of the status files; the last one is always written."""
 
     def backoff(self, failures: int) -> float:
