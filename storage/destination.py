@@ -37,8 +37,9 @@ from trainyard.storage.manifest import Entry, Header, Manifest
 WORK: Final = ".trainyard-work"
 FSYNC_BYTES: Final = 8 * 1024 * 1024
 """A file of this size is flushed by itself, in the thread that wrote it."""
-_FEW_FILES: Final = 64
-"""So many small files are flushed one by one too: cheaper than a syncfs that waits for everybody's data."""
+_FEW: Final = 8
+"""So many small files, and folders, are flushed one by one; for more, one syncfs is cheaper though it waits for other
+people's data too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,7 +179,7 @@ class Destination:
             set_mode(descriptor, 0o644)
             with self._folders_lock:
                 self._small_files += 1
-                alone = entry.size_bytes >= FSYNC_BYTES or self._small_files <= _FEW_FILES
+                alone = entry.size_bytes >= FSYNC_BYTES or self._small_files <= _FEW
             if alone:
                 os.fsync(descriptor)
             done = replace(entry, mtime_ns=os.fstat(descriptor).st_mtime_ns)
@@ -294,7 +295,7 @@ class Destination:
 
     def _flush(self) -> None:
         """Bring names, and the small files that were not flushed alone, to the disk."""
-        if self._small_files > _FEW_FILES:
+        if max(self._small_files, len(self._folders)) > _FEW:
             sync_file_system(self.folder)
             return
         for name in self._folders:
