@@ -27,8 +27,6 @@ class PodSet:
 
     name: str
     """The replicated job's name."""
-    path: str
-    """Where it is in the runtime: `spec.template.spec.replicatedJobs[0]`."""
     ancestor: str | None
     """What it does for the TrainJob: `dataset-initializer`, `model-initializer`, `trainer`, or None for a helper."""
     count: int

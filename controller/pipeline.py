@@ -29,7 +29,7 @@ def start(train_job: TrainJob, runtime: TrainingRuntime, features: Features) -> 
     """Read the runtime's template with the TrainJob's patches into an Info; the TrainJob's values are not in it yet."""
     template = patch_template(runtime, train_job.spec.runtime_patches)
     jobs = template.spec.get("replicatedJobs") or ()
-    pod_sets = tuple(_pod_set(job, index, runtime) for index, job in enumerate(jobs))
+    pod_sets = tuple(_pod_set(job, runtime) for job in jobs)
     return Info(
         train_job=train_job,
         runtime=runtime,
@@ -101,7 +101,7 @@ def build(info: Info, plugins: Sequence[Plugin]) -> Iterator[dict[str, Any]]:
                 yield plain(manifest)
 
 
-def _pod_set(job: Manifest, index: int, runtime: TrainingRuntime) -> PodSet:
+def _pod_set(job: Manifest, runtime: TrainingRuntime) -> PodSet:
     ancestor = ancestor_of(job)
     job_spec = (job.get("template") or {}).get("spec") or {}
     pod_spec = (job_spec.get("template") or {}).get("spec") or {}
@@ -111,7 +111,6 @@ def _pod_set(job: Manifest, index: int, runtime: TrainingRuntime) -> PodSet:
     replicas = job.get("replicas")
     return PodSet(
         name=str(job.get("name", "")),
-        path=f"spec.template.spec.replicatedJobs[{index}]",
         ancestor=ancestor,
         count=max(1, 1 if count is None else count),
         replicas=1 if ancestor is not None or replicas is None else replicas,

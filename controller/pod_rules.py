@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from trainyard.contract import names
 from trainyard.controller.api.problem import Problem
 from trainyard.controller.api.quantity import parse_quantity
-from trainyard.controller.container import Container
+from trainyard.controller.container import Container, Manifest
 from trainyard.controller.info import Info, PodSet
 
 MAX_NAME: Final = 63
@@ -19,12 +19,12 @@ _SUFFIX: Final = "-abcde"
 def check_pods(info: Info) -> Iterator[Problem]:
     """Check names, mounts and resources of an Info that all plugins have seen."""
     yield from _check_names(info)
+    claims = _claims(info)
     for pod_set in info.pod_sets:
-        volumes = {volume["name"] for volume in pod_set.volumes} | _claims(info)
-        for field, containers in (("containers", pod_set.containers), ("initContainers", pod_set.init_containers)):
-            for index, container in enumerate(containers):
-                yield from _check_mounts(info, pod_set, container, f"{field}[{index}]", volumes)
-                yield from _check_resources(info, pod_set, container, f"{field}[{index}]")
+        volumes = {volume["name"] for volume in pod_set.volumes} | claims
+        for container in (*pod_set.containers, *pod_set.init_containers):
+            yield from _check_mounts(info, pod_set, container, volumes)
+            yield from _check_resources(info, pod_set, container)
 
 
 def _check_names(info: Info) -> Iterator[Problem]:
@@ -58,35 +58,23 @@ def _claims(info: Info) -> set[str]:
     }
 
 
-def _check_mounts(
-    info: Info, pod_set: PodSet, container: Container, place: str, volumes: set[str]
-) -> Iterator[Problem]:
-    in_runtime = _runtime_mounts(info, pod_set, place)
-    for index, mount in enumerate(container.volume_mounts):
+def _check_mounts(info: Info, pod_set: PodSet, container: Container, volumes: set[str]) -> Iterator[Problem]:
+    path, in_runtime = _in_runtime(info, pod_set, container)
+    for mount in container.volume_mounts:
         if mount["name"] in volumes:
             continue
-        message = (
-            f"no volume {mount['name']!r} in the job {pod_set.name!r}; it has {', '.join(sorted(volumes)) or 'none'}"
-        )
-        if index < len(in_runtime) and in_runtime[index] == mount:
-            path = f"{pod_set.path}.template.spec.template.spec.{place}.volumeMounts[{index}].name"
-            yield info.runtime_problem(path, message)
+        there = ", ".join(sorted(volumes)) or "none"
+        message = f"no volume {mount['name']!r} in the job {pod_set.name!r}; it has {there}"
+        mounts = in_runtime.get("volumeMounts") or []
+        if mount in mounts:
+            yield info.runtime_problem(f"{path}.volumeMounts[{mounts.index(mount)}].name", message)
         else:
             yield info.problem(
-                "spec.runtimePatches", f"container {container.name!r} mounts a volume that is not there: {message}"
+                "spec.runtimePatches", f"container {container.name!r} mounts what is not there: {message}"
             )
 
 
-def _runtime_mounts(info: Info, pod_set: PodSet, place: str) -> list[Mapping[str, Any]]:
-    field, index = place.rstrip("]").split("[")
-    for job in info.runtime.replicated_jobs:
-        if job["name"] == pod_set.name:
-            containers = job["template"]["spec"]["template"]["spec"].get(field) or ()
-            return list(containers[int(index)].get("volumeMounts") or ()) if int(index) < len(containers) else []
-    return []
-
-
-def _check_resources(info: Info, pod_set: PodSet, container: Container, place: str) -> Iterator[Problem]:
+def _check_resources(info: Info, pod_set: PodSet, container: Container) -> Iterator[Problem]:
     """Refuse what Kubernetes would; merging two of which each was right alone can make it."""
     limits = container.resources.get("limits") or {}
     for name, amount in (container.resources.get("requests") or {}).items():
@@ -99,8 +87,22 @@ def _check_resources(info: Info, pod_set: PodSet, container: Container, place: s
         wanted = "must equal" if extended else "must not exceed"
         message = f"container {container.name!r}: requests of {name} ({amount}) {wanted} its limits ({limits[name]})"
         trainer = info.train_job.spec.trainer
-        if container.name == names.NODE and trainer is not None and trainer.resources_per_node:
+        path, in_runtime = _in_runtime(info, pod_set, container)
+        if trainer is not None and trainer.resources_per_node and container.resources != in_runtime.get("resources"):
             yield info.problem("spec.trainer.resourcesPerNode", f"merged with runtime {info.runtime.name!r}, {message}")
         else:
-            path = f"{pod_set.path}.template.spec.template.spec.{place}.resources.requests['{name}']"
-            yield info.runtime_problem(path, message)
+            yield info.runtime_problem(f"{path}.resources.requests['{name}']", message)
+
+
+def _in_runtime(info: Info, pod_set: PodSet, container: Container) -> tuple[str, Manifest]:
+    """Find a container as the runtime has it, and its path there; patches may have put it in another place."""
+    for number, job in enumerate(info.runtime.replicated_jobs):
+        if job["name"] != pod_set.name:
+            continue
+        pod_spec = job["template"]["spec"]["template"]["spec"]
+        for field in ("containers", "initContainers"):
+            for index, found in enumerate(pod_spec.get(field) or ()):
+                if found["name"] == container.name:
+                    jobs = f"spec.template.spec.replicatedJobs[{number}]"
+                    return f"{jobs}.template.spec.template.spec.{field}[{index}]", found
+    return "spec.template.spec.replicatedJobs", {}

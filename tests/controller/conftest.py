@@ -16,6 +16,8 @@ from trainyard.contract import labels, names
 from trainyard.controller.api.load import load_runtime, load_train_job
 from trainyard.controller.api.runtime import TrainingRuntime
 from trainyard.controller.api.train_job import TrainJob
+from trainyard.controller.lint import lint
+from trainyard.controller.plan import plan
 
 JOBSET = "v0.12.0"
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
@@ -140,3 +142,49 @@ def runtime(replicated_job: Maker) -> Maker:
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def refusals() -> Maker:
+    """Give the errors of a TrainJob with its runtime as text."""
+
+    def find(job: TrainJob, runtime: TrainingRuntime | None, **options: Any) -> list[str]:
+        return [str(problem) for problem in lint(job, runtime, **options).errors]
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def node() -> Maker:
+    """Plan, and give the container of the trainer's job called `node`."""
+
+    def find(job: TrainJob, runtime: TrainingRuntime, *, container: str = "node", **options: Any) -> dict[str, Any]:
+        for replicated in plan(job, runtime, **options).job_set["spec"]["replicatedJobs"]:
+            spec = replicated["template"]["spec"]["template"]["spec"]
+            for found in (*spec["containers"], *spec.get("initContainers", ())):
+                if found["name"] == container:
+                    return dict(found)
+        raise AssertionError(f"no container {container}")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def env_of() -> Maker:
+    """Give a container's environment as a dict; what is no plain value becomes its source."""
+
+    def read(container: dict[str, Any]) -> dict[str, Any]:
+        return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container.get("env", ())}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def plan_of() -> Maker:
+    """Plan, and give the replicated jobs."""
+
+    def find(job: TrainJob, runtime: TrainingRuntime, **options: Any) -> list[dict[str, Any]]:
+        jobs: list[dict[str, Any]] = plan(job, runtime, **options).job_set["spec"]["replicatedJobs"]
+        return jobs
+
+    return find
