@@ -36,8 +36,8 @@ IMAGES: Final[Mapping[str, Program]] = {
     # Ours and upstream's, which do the same.
     "trainyard/dataset-initializer": _DATASET,
     "trainyard/model-initializer": _MODEL,
-    "trainyard/torchtune-trainer": _HERE,
-    "trainyard/torch-trainer": _HERE,
+    "trainyard/torchtune": _HERE,
+    "trainyard/base-trainer": _HERE,
     "kubeflow/trainer/dataset-initializer": _DATASET,
     "kubeflow/trainer/model-initializer": _MODEL,
     "kubeflow/trainer/torchtune-trainer": _HERE,

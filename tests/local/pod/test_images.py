@@ -3,6 +3,7 @@
 import pytest
 
 from trainyard.contract.errors import ConfigError
+from trainyard.controller.runtimes import shipped_runtimes
 from trainyard.local.images import Program, command_line, parse_image_options
 
 
@@ -14,7 +15,7 @@ from trainyard.local.images import Program, command_line, parse_image_options
         ("registry.example.com/mirror/trainyard/model-initializer", ("trainyard-model-initializer",)),
         ("ghcr.io/kubeflow/trainer/dataset-initializer", ("trainyard-dataset-initializer",)),
         ("ghcr.io/kubeflow/trainer/model-initializer:v2.3.0@sha256:ab", ("trainyard-model-initializer",)),
-        ("trainyard/torchtune-trainer@sha256:abcd", ()),
+        ("trainyard/torchtune@sha256:abcd", ()),
         ("ghcr.io/kubeflow/trainer/torchtune-trainer", ()),
         ("pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime", ()),
         ("docker.io/pytorch/pytorch", ()),
@@ -33,6 +34,18 @@ def test_known_images(image: str, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("image", ["", "busybox", "evil/python", "pytorch", "trainyard/unknown:1", "my/pythonic"])
 def test_unknown_images(image: str) -> None:
     assert parse_image_options([]).find(image) is None
+
+
+def test_every_image_of_the_shipped_runtimes_is_known() -> None:
+    table = parse_image_options([])
+    images = [
+        container["image"]
+        for runtime in shipped_runtimes().values()
+        for job in runtime.spec.template.spec["replicatedJobs"]
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]
+    ]
+    assert images
+    assert [image for image in images if table.find(image) is None] == []
 
 
 def test_initializers_bring_the_place_where_they_write() -> None:
