@@ -5,7 +5,6 @@ machine.check()                       # every problem of every pod, before anyth
 engine = Engine(..., machine=machine)
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,18 +12,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from trainyard.contract import names
-from trainyard.contract.errors import from_os_error
 from trainyard.local import launch
 from trainyard.local.isolation import detect_isolation
 from trainyard.local.job_context import JobContext, open_job_context
 from trainyard.local.job_set_spec import JobSetSpec
 from trainyard.local.launch import ContainerLaunch, ContainerProcess
 from trainyard.local.pod import PreparedPod, check_pods, prepare_pod
-from trainyard.local.pod_files import write_file
 from trainyard.local.pod_instance import PodInstance
 from trainyard.local.pod_template import all_pods
 from trainyard.local.progress_server import ProgressReport, ProgressServer
-from trainyard.local.substitution import SUBSTITUTIONS_FILE
 
 _INITIALIZERS = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
 
@@ -96,25 +92,7 @@ class LocalMachine:
 
     def prepare(self, pod: PodInstance) -> PreparedPod:
         """Write a pod's files and say what to launch."""
-        prepared = prepare_pod(pod, self.context)
-        self._note(prepared)
-        return prepared
-
-    def _note(self, prepared: PreparedPod) -> None:
-        """Write down what stands for the plan's names, ports and paths here; `describe` shows it."""
-        note = {
-            "isolation": str(self.context.isolation),
-            "address": prepared.address,
-            "containers": {
-                container.name: container.substitutions.to_dict()
-                for container in (*prepared.init, *prepared.containers)
-            },
-        }
-        text = json.dumps(note, indent=1) + "\n"
-        try:
-            write_file(prepared.folder / SUBSTITUTIONS_FILE, text)
-        except OSError as error:
-            raise from_os_error(error, f"prepare pod {prepared.pod.name}: write {error.filename!r}") from error
+        return prepare_pod(pod, self.context)
 
     def start(self, one: ContainerLaunch) -> ContainerProcess:
         """Start a container."""

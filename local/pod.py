@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trainyard.contract.errors import ConfigError, from_os_error
 from trainyard.local.container import ContainerPlan, command_in_container, plan_container, rewrite_text
@@ -22,11 +22,8 @@ from trainyard.local.pod_check import container_problems, pod_problems
 from trainyard.local.pod_files import private_folder, write_file
 from trainyard.local.pod_instance import PodInstance
 from trainyard.local.shims import write_shims
-from trainyard.local.substitution import Substitutions
+from trainyard.local.substitution import SUBSTITUTIONS_FILE, Substitutions
 from trainyard.local.volumes import write_volume
-
-SUBSTITUTIONS_FILE: Final = "substitutions.json"
-"""In a pod's folder: the isolation, and for each container its table of substitutions, for `describe`."""
 
 __all__ = [
     "SUBSTITUTIONS_FILE",

@@ -1,12 +1,14 @@
 """Jobs on this machine as others see them: the reading side of the state directory, requests to a running job, delete.
 
-Nothing here needs the process that runs a job. Whether it still lives is decided by its pid, start time and boot, and
-by the lock that it holds; a job whose supervisor is gone without an end is shown as Failed, with that reason.
+Nothing here needs the process that runs a job. Whether it still lives is decided by the lock that it holds (where the
+file system has none, by its pid, start time and boot); a job whose supervisor is gone without an end is shown as
+Failed, with that reason.
 """
 
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -143,7 +145,7 @@ class JobState:
         return self.folder / "logs" / pod / f"{container}{'.previous' if previous else ''}.log"
 
     def substitutions(self, pod: str) -> dict[str, Any]:
-        """Give a pod's isolation, address and containers' substitutions; empty before it is prepared."""
+        """Give a pod's isolation and its containers' substitutions; empty before it is prepared."""
         found: dict[str, Any] = self._json(f"pods/{pod}/{SUBSTITUTIONS_FILE}") or {}
         return found
 
@@ -157,9 +159,11 @@ class JobState:
 
     def is_alive(self) -> bool:
         """Say whether some process runs it."""
-        supervisor = self.supervisor()
-        # The lock also tells where pids mean nothing: a state directory that is shared with a container.
-        return (supervisor is not None and supervisor.is_alive()) or is_locked(self.folder / files.LOCK)
+        locked = is_locked(self.folder / files.LOCK)
+        if locked is None:
+            supervisor = self.supervisor()
+            return supervisor is not None and supervisor.is_alive()
+        return locked
 
     def is_finished(self) -> bool:
         """Say whether it is Complete or Failed, or will never be because its supervisor died."""
@@ -207,17 +211,19 @@ class JobState:
 
     def _end_supervisor(self, stop_seconds: float) -> None:
         supervisor = self.supervisor()
-        if supervisor is not None and supervisor.pid == os.getpid():
-            raise ConfigError(f"delete job {self.name!r}: this very process runs it; stop it first")
+        alive = self.is_alive()
+        if alive and supervisor is not None and supervisor.pid == os.getpid():
+            raise ConfigError(f"delete {self.name!r}: this very process runs it; stop it first")
         for seconds in (stop_seconds, _KILL_SECONDS):
-            if not self.is_alive() or not self.stop():
+            if not alive or not self.stop():
                 break
             deadline = time.monotonic() + seconds
-            while self.is_alive() and time.monotonic() < deadline:
+            while alive and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
-        if supervisor is not None and supervisor.is_alive():
+                alive = self.is_alive()
+        if alive and supervisor is not None and supervisor.is_alive():
             try:
-                os.kill(supervisor.pid, 9)
+                os.kill(supervisor.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
 

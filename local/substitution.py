@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 SUBSTITUTIONS_FILE: Final = "substitutions.json"
-"""In a pod's folder: the isolation, the pod's address, and each container's table."""
+"""In a pod's folder: the isolation, and each container's table; `describe` shows it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
