@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.contract.paths import MANIFEST
+
 SCRIPT = """
 import os, shutil, signal, sys, time
 from pathlib import Path
@@ -116,30 +118,42 @@ def test_a_kill_at_any_step_leaves_nothing_that_looks_complete(quick: Path, scen
 
 
 LARGE = """
-    import os, sys
+    import sys, time
     from pathlib import Path
-    from trainyard.storage.local_source import LocalSource
+    from trainyard.storage.local_source import LocalReader, LocalSource
     from trainyard.storage.stage import stage
-    print(stage(LocalSource(Path(sys.argv[1])), Path(sys.argv[2])).staged_files)
+
+    class Hanging(LocalReader):
+        __slots__ = ()
+        def confirm(self):
+            print("hanging", flush=True)
+            time.sleep(600)
+
+    class Source(LocalSource):
+        def open(self, file, start=0, stop=None):
+            reader = super().open(file, start, stop)
+            if sys.argv[3:] and file.path == "large":
+                # Not before the others are done: all three have their names.
+                while not all((Path(sys.argv[2]) / name).exists() for name in "abc"):
+                    time.sleep(0.01)
+                reader.__class__ = Hanging
+            return reader
+
+    print(stage(Source(Path(sys.argv[1])), Path(sys.argv[2])).staged_files)
 """
 
 
 def test_files_done_before_a_kill_in_the_middle_of_a_large_one_are_kept(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
-    for name in "abc":
+    for name in ("a", "b", "c", "large"):
         (tmp_path / "source" / name).write_bytes(name.encode())
-    with open(tmp_path / "source" / "large", "wb") as file:
-        file.truncate(400_000_000)
     command = [sys.executable, "-c", textwrap.dedent(LARGE), str(tmp_path / "source"), str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    partials = tmp_path / "out" / ".trainyard-work"
-    while not any(file.stat().st_size > 1_000_000 for file in partials.glob("large.*.partial")):
-        assert process.poll() is None, "it was done before it could be killed"
+    process = subprocess.Popen([*command, "hang"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "hanging\n"
     process.kill()
     process.communicate()
     assert not (tmp_path / "out" / "large").exists()
-    with open(tmp_path / "source" / "large", "wb") as file:
-        file.truncate(10_000)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "1\n"
-    assert list(tmp_path.glob("out/.trainyard-work")) == []
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [MANIFEST, "a", "b", "c", "large"]
