@@ -128,11 +128,7 @@ def _substitutions(
         message_path = str(container.get("terminationMessagePath") or paths.TERMINATION_LOG)
         entries.append(PathSubstitution(target=message_path, source=str(termination_file)))
     return Substitutions(
-        addresses={
-            name: context.network.addresses[host]
-            for name, host in context.network.host_of_name.items()
-            if name.count(".") <= 1
-        },
+        addresses=context.network.address_of_name,
         names_in_text=context.network.names_in_text,
         ports=context.network.ports,
         paths=tuple(entries),

@@ -3,7 +3,7 @@
     context = open_job_context(job_set, pods, folder=..., state_dir=..., isolation=..., environ=os.environ, ...)
     check_pods(pods, context)                     # every problem, before anything is written
     prepared = prepare_pod(pod, context)          # for each pod, when its turn comes
-    context.close()                               # at the end: gives the ports back
+    context.close()                               # at the end: gives the ports back, removes Secrets
 
 Opening writes nothing. The ports belong to the process that opened the context: open it where the job is run.
 
@@ -22,6 +22,7 @@ The folder of a job, as far as pods are concerned:
     <state-dir>/.claims/<namespace>/<claim>/      claims that no template of the job makes; shared between jobs
 """
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -75,6 +76,8 @@ class JobContext:
     """The job's status server; None when nothing listens."""
     allow_host_paths: bool = False
     """Whether hostPath volumes are allowed."""
+    secret_files: list[Path] = field(default_factory=list)
+    """Files and folders with Secrets that were written for pods; `close` removes them."""
 
     def pod_folder(self, pod: PodInstance) -> Path:
         """Give the folder of a pod's files."""
@@ -91,8 +94,14 @@ class JobContext:
         return NetworkText(self.network)
 
     def close(self) -> None:
-        """Give the reserved ports back."""
+        """Give the reserved ports back, and remove what was written of Secrets."""
         self.network.close()
+        while self.secret_files:
+            path = self.secret_files.pop()
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def open_job_context(

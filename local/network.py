@@ -65,6 +65,15 @@ class Network:
         return known
 
     @cached_property
+    def address_of_name(self) -> dict[str, str]:
+        """Give the address behind a pod's host name, short and with its subdomain."""
+        return {
+            name: self.addresses[host]
+            for name, host in self.host_of_name.items()
+            if name in (host, f"{host}.{self.subdomains[host]}")
+        }
+
+    @cached_property
     def _actual(self) -> dict[tuple[str, int], int]:
         return {(entry.hostname, entry.declared): entry.actual for entry in self.ports}
 

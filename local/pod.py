@@ -23,7 +23,7 @@ from trainyard.local.pod_files import private_folder, write_file
 from trainyard.local.pod_instance import PodInstance
 from trainyard.local.shims import write_shims
 from trainyard.local.substitution import SUBSTITUTIONS_FILE, Substitutions
-from trainyard.local.volumes import write_volume
+from trainyard.local.volumes import holds_secrets, volume_source, write_volume
 
 __all__ = [
     "SUBSTITUTIONS_FILE",
@@ -137,6 +137,7 @@ def _write(pod: PodInstance, context: JobContext) -> PreparedPod:
     write_shims(context.shims)
     write_file(context.folder / "hosts", context.network.hosts_file())
     if context.progress is not None:
+        context.secret_files.append(folder / "token")
         write_file(folder / "token", context.progress.token(pod), mode=0o600)
     specs = (*pod.init_containers(), *pod.containers())
     plans = {str(spec.get("name")): plan_container(spec, pod, context) for spec in specs}
@@ -146,6 +147,8 @@ def _write(pod: PodInstance, context: JobContext) -> PreparedPod:
     for volume in pod.spec.get("volumes") or ():
         reader = readers.get(volume.get("name"))
         rewrite = partial(rewrite_text, plan=reader, pod=pod, context=context) if reader is not None else str
+        if holds_secrets(volume):
+            context.secret_files.append(volume_source(volume, pod, context))
         write_volume(volume, pod, context, rewrite)
     init_names = {str(spec.get("name")) for spec in pod.init_containers()}
     prepared = [_prepare(spec, plans[str(spec.get("name"))], pod, context) for spec in specs]

@@ -39,6 +39,11 @@ def is_read_only(volume: Mapping[str, Any]) -> bool:
     return kind in _KEYED or (kind == _CLAIM and bool(volume[_CLAIM].get("readOnly")))
 
 
+def holds_secrets(volume: Mapping[str, Any]) -> bool:
+    """Say whether a volume's files are secrets, or may be."""
+    return volume_kind(volume) in ("secret", "projected")
+
+
 def volume_source(volume: Mapping[str, Any], pod: PodInstance, context: JobContext) -> Path:
     """Give the folder (hostPath: also a file) behind a volume; touches nothing."""
     kind = volume_kind(volume)

@@ -148,6 +148,20 @@ def test_config_maps_and_secrets_are_files_with_modes(make_pod: Any, run: Any, t
     assert stat.S_IMODE(folder.parents[1].stat().st_mode) == 0o700
 
 
+def test_closing_leaves_no_secret_behind(make_pod: Any, make_context: Any, tmp_path: Path) -> None:
+    pod = make_pod(pod={"volumes": [{"name": "s", "secret": {"secretName": "key", "defaultMode": 0o400}}]})
+    secret = {"kind": "Secret", "metadata": {"name": "key"}, "stringData": {"id": "hunter2"}}
+    server = ProgressServer("default", "job", print)
+    context = make_context(pod, secrets=[secret], progress=server)
+    folder = prepare_pod(pod, context).folder
+    assert (folder / "volumes/s/id").read_text() == "hunter2"
+    context.close()
+    server.close()
+    left = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert left
+    assert [file for file in left if any(text in file.read_text() for text in ("hunter2", server.token(pod)))] == []
+
+
 def test_a_config_maps_script_finds_mounts_and_peers(make_pod: Any, run: Any) -> None:
     pod = make_pod(
         pod={"volumes": [{"name": "code", "configMap": {"name": "code"}}, {"name": "d", "emptyDir": {}}]},
