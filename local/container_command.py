@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import signal
-import sys
 
 from trainyard.local import kernel
 
@@ -75,9 +74,11 @@ def _become(
         code, message = error.code, str(error)
     except BaseException as error:
         code, message = CANNOT_START, f"start the container: {type(error).__name__}: {error}"
-    with open(report, "w", encoding="utf-8") as file:
-        json.dump({"code": code, "message": message}, file)
-    os._exit(code)
+    try:
+        with open(report, "w", encoding="utf-8") as file:
+            json.dump({"code": code, "message": message}, file)
+    finally:
+        os._exit(code)
 
 
 def _execute(instructions: dict[str, Any], log_fd: int) -> NoReturn:
@@ -138,8 +139,3 @@ def _why_not(candidate: str, error: OSError, argv: list[bytes], environment: dic
     if error.errno == errno.ENOEXEC:
         return f"start {candidate!r}: neither a program for this machine nor a script with a first line '#!...'"
     return f"start {candidate!r}: {error.strerror}"
-
-
-def cannot_start(doing: str, error: OSError) -> StartError:
-    """Say which step before the exec failed."""
-    return StartError(CANNOT_START, f"{doing}: {error.strerror or sys.exc_info()[1]}")

@@ -21,6 +21,7 @@ import time
 
 from trainyard.local import container_command, kernel, process_tree
 from trainyard.local.container_command import CANNOT_START, StartError
+from trainyard.local.log_copy import LogCopy
 from trainyard.local.namespaces import FirstProcess
 from trainyard.local.namespaces import enter as enter_namespaces
 
@@ -49,6 +50,7 @@ class Keeper:
         """The command, leader of its process group; the same process, or the child of the first one."""
         self._first_process: FirstProcess | None = None
         self._main_status: int | None = None
+        self._output = LogCopy()
         self._killed_because = ""
         self._max_rss_bytes = 0
         self._cpu_seconds = 0.0
@@ -69,11 +71,13 @@ class Keeper:
             kernel.become_subreaper()
             self._start()
         except StartError as error:
-            process_tree.kill_all_below(self._reaped)
+            self._kill_the_rest()
             self._end(exit_code=error.code, reason="StartError", message=str(error))
             return
         self._watch(wake)
-        process_tree.kill_all_below(self._reaped)
+        self._kill_the_rest()
+        while self._output.copy():
+            pass
         self._report_end(oom_kills)
 
     def _catch_signals(self) -> int:
@@ -90,11 +94,7 @@ class Keeper:
         return wake_read
 
     def _start(self) -> None:
-        log_file = self._instructions["log_file"]
-        try:
-            log_fd = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise container_command.cannot_start(f"open the log file {log_file!r}", error) from error
+        log_fd = self._output.open(self._instructions["log_file"])
         namespaces = self._instructions["namespaces"]
         if not namespaces:
             self._command = self._main = container_command.spawn(self._instructions, log_fd)
@@ -116,9 +116,15 @@ class Keeper:
         poll = select.poll()
         poll.register(self._control_fd, select.POLLIN)
         poll.register(wake, select.POLLIN)
+        poll.register(self._output.read_fd, select.POLLIN)
         while self._main_status is None and not self._killed_because:
             for fd, _ in poll.poll():
-                self._on_request() if fd == self._control_fd else self._on_signal(wake)
+                if fd == self._control_fd:
+                    self._on_request()
+                elif fd == wake:
+                    self._on_signal(wake)
+                elif not self._output.copy():
+                    poll.unregister(fd)
 
     def _on_request(self) -> None:
         try:
@@ -149,6 +155,14 @@ class Keeper:
 
     def _terminate(self) -> None:
         process_tree.send_to_group(self._command, self._instructions["stop_signal"])
+
+    def _kill_the_rest(self) -> None:
+        process_tree.kill_all_below(self._reaped)
+        if not kernel.IS_LINUX:
+            # No subreaper: orphans are the machine's init's children, found by what their environment says.
+            from trainyard.local.survivors import kill_survivors
+
+            kill_survivors(self._instructions["marker"])
 
     def _reaped(self, pid: int, status: int, usage: struct_rusage) -> None:
         unit = 1024 if kernel.IS_LINUX else 1  # ru_maxrss: KiB on Linux, bytes on macOS.

@@ -85,7 +85,7 @@ class ContainerLaunch:
     @property
     def marker(self) -> str:
         """Name the value of TRAINYARD_CONTAINER_ID: below the record file's path, hence below the job's folder."""
-        return f"{self.record_path}/{self.container_id}"
+        return f"{os.path.realpath(self.record_path)}/{self.container_id}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -276,6 +276,7 @@ def _instructions(launch: ContainerLaunch, isolation: Isolation) -> dict[str, An
         "log_file": str(launch.log_file),
         "record_file": str(launch.record_path),
         "container_id": launch.container_id,
+        "marker": launch.marker,
         "umask": launch.umask,
         "stop_signal": int(launch.stop_signal),
         "hostname": launch.hostname,

@@ -43,6 +43,8 @@ class MountTree:
         """Folders, as the container sees them, that lie in a tmpfs of ours: entries can be made freely."""
         self._read_only: dict[str, bool] = {}
         """Targets mounted so far."""
+        self._to_close: list[str] = []
+        """Covered folders of read-only mounts, writable only until all is mounted."""
 
     def build(self, mounts: list[tuple[str, str, bool]], *, own_proc: bool) -> None:
         """Build the tree with mounts of (source, target, read only) and make it this process's root."""
@@ -55,14 +57,17 @@ class MountTree:
         kernel.mount(None, self._stage, None, kernel.MS_UNBINDABLE)
         self._bind_entries("/", self._stage)
         self._ours.add("/")
-        for fd, source, target, read_only in sorted(opened, key=lambda mount: mount[2].count("/")):
+        for fd, source, target, read_only in sorted(opened, key=lambda mount: os.path.normpath(mount[2]).count("/")):
             try:
                 self._add(fd, target, read_only)
                 os.close(fd)
             except OSError as error:
                 raise StartError(CANNOT_START, f"mount {source!r} at {target!r}: {error.strerror}") from error
+        for folder in self._to_close:
+            kernel.mount(None, self._at(folder), None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY)
         if own_proc:
             kernel.mount("proc", self._at("/proc"), "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+        kernel.mount(None, self._stage, None, kernel.MS_PRIVATE)  # A container inside this one binds from it.
         kernel.change_root(self._stage)
 
     def _at(self, path: str) -> str:
@@ -112,8 +117,10 @@ class MountTree:
         while not os.path.exists(self._at(parent)):
             missing.append(parent)
             parent = os.path.dirname(parent)
-        if parent not in self._ours and not self._is_in_writable_mount(parent):
+        if parent not in self._ours and self._read_only_around(parent) is not False:
             self._cover(parent)
+            if self._read_only_around(parent):
+                self._to_close.append(parent)
         for folder in reversed(missing):
             os.mkdir(self._at(folder), 0o755)
         if is_folder:
@@ -123,9 +130,10 @@ class MountTree:
         if parent in self._ours:
             self._ours.update(missing)
 
-    def _is_in_writable_mount(self, folder: str) -> bool:
+    def _read_only_around(self, folder: str) -> bool | None:
+        """Say whether the mount of ours that a folder lies in is read-only; None when it lies in the host's tree."""
         around = [target for target in self._read_only if target == folder or _is_below(folder, target)]
-        return bool(around) and not self._read_only[max(around, key=len)]
+        return self._read_only[max(around, key=len)] if around else None
 
     def _cover(self, folder: str) -> None:
         """Lay a tmpfs with the same entries over a folder, so that more can be added."""

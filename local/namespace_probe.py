@@ -40,8 +40,12 @@ def _try(namespaces: dict[str, bool]) -> str:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, _check(namespaces).encode())
-        os._exit(0)
+        status = 1
+        try:
+            os.write(write, _check(namespaces).encode())
+            status = 0
+        finally:
+            os._exit(status)
     os.close(write)
     with open(read, encoding="utf-8") as file:
         reason = file.read()

@@ -110,6 +110,7 @@ def _be_first_process(instructions: dict[str, Any], log_fd: int, write: int) -> 
                 os._exit(0)
     except BaseException as error:
         _tell(write, {"failed": {"code": CANNOT_START, "message": f"start the container: {error!r}"}})
+    finally:
         os._exit(CANNOT_START)
 
 

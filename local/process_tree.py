@@ -76,11 +76,11 @@ def kill_all_below(reap: Callable[[int, int, struct_rusage], None]) -> None:
     """Kill every descendant of this process and reap all children; `reap(pid, status, rusage)` hears of each.
 
     This process must be a child subreaper: then an orphan becomes its child, and "no child is left" means that nothing
-    is. Each round kills all that is seen before it waits, so a process that forks faster than one scan is caught by
-    the next.
+    is. Each round kills what it sees before it waits; children first, because the kernel lists them in microseconds,
+    which a process that keeps forking to get away does not outrun, and killing them makes their children ours.
     """
     while True:
-        for pid in descendants({os.getpid()}):
+        for pid in _children() or descendants({os.getpid()}):
             send(pid, signal.SIGKILL)
         options = 0
         while True:
@@ -92,3 +92,12 @@ def kill_all_below(reap: Callable[[int, int, struct_rusage], None]) -> None:
                 break
             reap(pid, status, usage)
             options = os.WNOHANG
+
+
+def _children() -> list[int]:
+    """List this process's children as far as the kernel offers it; some may be missing."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []

@@ -28,7 +28,7 @@ def find_survivors(marker: str | Path) -> list[int]:
 
     Descendants count, also those that changed their environment. This process is never among them.
     """
-    wanted = os.fsencode(str(marker)).rstrip(b"/")
+    wanted = os.fsencode(os.path.realpath(marker))
     found = {pid for pid, value in _marked() if value == wanted or value.startswith(wanted + b"/")}
     found -= {os.getpid()}
     if found:
@@ -67,7 +67,11 @@ def _marked() -> Iterator[tuple[int, bytes]]:
 def _marked_by_ps() -> Iterator[tuple[int, bytes]]:
     """Read the environment as macOS shows it: behind the command, blanks not quoted."""
     out = subprocess.run(
-        ["ps", "eww", "-axo", "pid=,command="], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        ["ps", "eww", "-axo", "pid=,command="],
+        capture_output=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin"},  # Not ours: it may hold the very marker.
     )
     pattern = re.compile(rb"\s*(\d+) .*? " + MARKER.encode() + rb"=(.*?)(?: [A-Za-z_][A-Za-z0-9_]*=|$)")
     for line in out.stdout.splitlines():

@@ -37,12 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    deselected: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            reason = next(filter(None, (_why_not(mark.args[0]) for mark in item.iter_markers("needs"))), "")
+            if reason:
+                deselected.setdefault(reason, []).append(item)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    for item in [item for item in items if item.path.is_relative_to(HERE)]:
-        for mark in item.iter_markers("needs"):
-            if reason := _why_not(mark.args[0]):
-                items.remove(item)
-                config.hook.pytest_deselected(items=[item])
-                if reporter is not None:
-                    reporter.write_line(f"deselected {item.nodeid}: {reason}")
-                break
+    for reason, unfit in deselected.items():
+        items[:] = [item for item in items if item not in unfit]
+        config.hook.pytest_deselected(items=unfit)
+        if reporter is not None:
+            reporter.write_line(f"{len(unfit)} tests of tests/local/launch deselected: {reason}")

@@ -1,5 +1,6 @@
 """What kind of isolation is found, and how it can be forced."""
 
+import re
 import subprocess
 import sys
 import time
@@ -27,6 +28,10 @@ def test_the_answer_is_kept() -> None:
     begin = time.perf_counter()
     assert detect_isolation("auto", {}) is first
     assert time.perf_counter() - begin < 0.001
+
+
+def test_only_the_machine_is_a_reason_against_namespaces() -> None:
+    assert not re.search("Error|Exception|status", detect_isolation("auto", {}).reason)
 
 
 @pytest.mark.needs("namespace")

@@ -255,6 +255,29 @@ def test_a_mount_that_cannot_be_is_told(user: User, source: str, target: str, wo
     assert seen.message == f"mount {str(path)!r} at {target!r}: {words}"
 
 
+def test_a_container_inside_a_container_has_paths_of_its_own(user: User, target: str) -> None:
+    inner = {
+        "launches": [
+            {
+                "argv": ["cat", f"{target}-inner/inside", f"{target}/a/inside", "/dev/termination-log"],
+                "name": "inner",
+                "folder": str(user.folder / "logs"),
+                "mounts": [[str(user.folder / "data"), f"{target}-inner", True]],
+            }
+        ],
+        "isolation": {"paths": "namespace", "user_namespace": user.uid != 0, "pid_namespace": True},
+    }
+    user.source("data")
+    user.source("request", json.dumps(inner))
+    seen = user.run(
+        f"PYTHONPATH={user.folder if user.prefix else ''} {user.python} {user.folder}/starter.py run"
+        f" < {user.folder}/request",
+        (user.folder / "data", f"{target}/a", False),
+    )
+    assert json.loads(seen.output)[0]["exit_code"] == 0, seen
+    assert (user.folder / "logs" / "inner.log").read_text() == "in datain data"
+
+
 def test_what_is_made_beside_a_mount_is_gone_afterwards(user: User, target: str) -> None:
     before = listing()
     seen = user.run(f"touch {target}-made /dev{target}; ls -d {target}-made /dev{target}")
