@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard.contract import env, labels, names
+from trainyard.contract import labels, names
 from trainyard.controller.api.problem import Problem
 from trainyard.controller.api.train_job import TrainJob
-from trainyard.controller.container import Container
 from trainyard.controller.info import Info
 from trainyard.controller.resources import AUTO, Devices, devices_of, processes_per_node
 from trainyard.controller.tune_command import TUNE_RUN, is_tune_run
@@ -154,15 +153,12 @@ def _tuning(info: Info) -> Tuning | None:
         return None
     job_trainer = info.train_job.spec.trainer
     arguments = tuple(node.manifest.get("args") or ())
-    model = model_of(info)
-    # Our recipes also take the adapter's settings from a variable, and it must find the recipe that reads it.
-    by_variable = model.name == labels.MODEL_AUTO and _has_value(node, env.LORA_CONFIG)
     return Tuning(
-        model=model,
+        model=model_of(info),
         nodes=trainer.count,
         processes=processes_per_node(job_trainer.num_proc_per_node if job_trainer else None, node.resources),
         devices=devices_of(node.resources),
-        lora=by_variable or any("model.lora_attn_modules" in argument for argument in arguments),
+        lora=any("model.lora_attn_modules" in argument for argument in arguments),
         qlora=_is_true(arguments, "model.quantize_base") and not _is_true(arguments, "model.use_dora"),
     )
 
@@ -199,21 +195,10 @@ def _limits(info: Info, tuning: Tuning) -> Iterator[Problem]:
 
 def _fixed_settings(info: Info) -> list[str]:
     """Take the settings that belong to the runtime from its command."""
-    node = next((container for container in _runtime_nodes(info)), None)
-    words = node.command if node is not None else ()
+    trainer = next(pod_set for pod_set in info.template if pod_set.ancestor == names.TRAINER)
+    words = trainer.main_container.command if trainer.main_container is not None else ()
     return [word for word in words if word.split("=", 1)[0] in FIXED_KEYS]
-
-
-def _runtime_nodes(info: Info) -> Iterator[Container]:
-    for pod_set in info.template:
-        if pod_set.ancestor == names.TRAINER and pod_set.main_container is not None:
-            yield pod_set.main_container
 
 
 def _is_true(arguments: tuple[str, ...], key: str) -> bool:
     return any(argument.partition("=")[0] == key and argument.partition("=")[2] in _TRUE for argument in arguments)
-
-
-def _has_value(container: Container, name: str) -> bool:
-    entry = next((entry for entry in container.env if entry.get("name") == name), {})
-    return bool(entry.get("value") or entry.get("valueFrom"))

@@ -105,13 +105,6 @@ def test_a_model_named_by_annotation_beats_the_runtimes_name(train_job: Any, tun
     assert found["command"][3:6] == ["lora_finetune_distributed", "--config", "qwen2_5/7B_qlora"]
 
 
-def test_adapter_settings_in_the_environment_choose_the_adapter_recipe(train_job: Any, tuning: Any, node: Any) -> None:
-    job = train_job(trainer=tune(env=[{"name": "LORA_CONFIG", "value": '{"r": 8}'}]))
-    assert node(job, tuning(metadata=AUTO))["command"][2] == "lora_finetune_single_device"
-    empty = train_job(trainer=tune(env=[{"name": "LORA_CONFIG", "value": ""}]))
-    assert node(empty, tuning(metadata=AUTO))["command"][2] == "full_finetune_single_device"
-
-
 def test_numbers_are_the_merged_ones(train_job: Any, tuning: Any, node: Any) -> None:
     job = train_job(trainer=tune(args=[LORA], resourcesPerNode={"limits": {"memory": "1Gi"}}))
     found = node(job, tuning("any", nodes=2, resources=gpus(2), metadata=AUTO))
