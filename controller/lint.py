@@ -16,7 +16,7 @@ from trainyard.controller.initializer_rules import check_initializers
 from trainyard.controller.patches import check_patches
 from trainyard.controller.phases import Plugin
 from trainyard.controller.plugins import BUILT_IN
-from trainyard.controller.pod_rules import check_pods
+from trainyard.controller.pod_rules import check_names, doubts
 from trainyard.controller.runtime_rules import check_runtime
 from trainyard.controller.runtimes import check_reference
 from trainyard.controller.update_rules import check_update
@@ -73,13 +73,14 @@ def examine(
     errors += pipeline.check_policy(info, plugins)
     errors += check_initializers(info)
     errors += pipeline.validate(info, plugins, old)
+    # As with the reference, nobody hears of a deprecated TrainingRuntime when a TrainJob is made.
+    warnings = [*deprecation(runtime)] if runtime.is_cluster_scoped else []
+    warnings += pipeline.warn(info, plugins)
     if not errors:
         info = pipeline.enforce(info, plugins)
-        errors += check_pods(info)
-    # As with the reference, nobody hears of a deprecated TrainingRuntime when a TrainJob is made.
-    warnings = deprecation(runtime) if runtime.is_cluster_scoped else ()
-    warnings += tuple(pipeline.warn(info, plugins))
-    return Findings(errors=tuple(errors), warnings=warnings), None if errors else info
+        errors += check_names(info)
+        warnings += (f"{doubt}; a cluster would refuse the pods" for doubt in doubts(info))
+    return Findings(errors=tuple(errors), warnings=tuple(warnings)), None if errors else info
 
 
 def deprecation(runtime: TrainingRuntime) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What Kubernetes and JobSet would refuse of the finished pods, found before anything is created."""
+"""What JobSet and Kubernetes would refuse of the finished pods, found before anything is created."""
 
 from __future__ import annotations
 
@@ -16,18 +16,7 @@ _SUFFIX: Final = "-abcde"
 """What the Job controller appends to an indexed pod's name: a hyphen and five characters."""
 
 
-def check_pods(info: Info) -> Iterator[Problem]:
-    """Check names, mounts and resources of an Info that all plugins have seen."""
-    yield from _check_names(info)
-    claims = _claims(info)
-    for pod_set in info.pod_sets:
-        volumes = {volume["name"] for volume in pod_set.volumes} | claims
-        for container in (*pod_set.containers, *pod_set.init_containers):
-            yield from _check_mounts(info, pod_set, container, volumes)
-            yield from _check_resources(info, pod_set, container)
-
-
-def _check_names(info: Info) -> Iterator[Problem]:
+def check_names(info: Info) -> Iterator[Problem]:
     """Refuse a TrainJob whose name makes names that are too long (JobSet's webhook has the same rules)."""
     longest = max((_longest_name(info, pod_set) for pod_set in info.pod_sets), key=len, default="")
     excess = len(longest) - MAX_NAME
@@ -37,6 +26,19 @@ def _check_names(info: Info) -> Iterator[Problem]:
             f"expected at most {max(0, len(info.name) - excess)} characters with runtime {info.runtime.name!r}, got "
             f"{len(info.name)}: {longest!r} would be longer than {MAX_NAME}",
         )
+
+
+def doubts(info: Info) -> Iterator[Problem]:
+    """Find what the reference admits and a cluster then refuses: the Job would be created with no pods."""
+    claims = _claims(info)
+    for pod_set in info.pod_sets:
+        volumes = {volume["name"] for volume in pod_set.volumes} | claims
+        for container in (*pod_set.containers, *pod_set.init_containers):
+            if not container.manifest.get("image"):
+                message = f"container {container.name!r} of the job {pod_set.name!r} has no image"
+                yield _found(info, pod_set, container, "image", message)
+            yield from _check_mounts(info, pod_set, container, volumes)
+            yield from _check_resources(info, pod_set, container)
 
 
 def _longest_name(info: Info, pod_set: PodSet) -> str:
@@ -59,39 +61,42 @@ def _claims(info: Info) -> set[str]:
 
 
 def _check_mounts(info: Info, pod_set: PodSet, container: Container, volumes: set[str]) -> Iterator[Problem]:
-    path, in_runtime = _in_runtime(info, pod_set, container)
-    for mount in container.volume_mounts:
-        if mount["name"] in volumes:
-            continue
-        there = ", ".join(sorted(volumes)) or "none"
-        message = f"no volume {mount['name']!r} in the job {pod_set.name!r}; it has {there}"
-        mounts = in_runtime.get("volumeMounts") or []
-        if mount in mounts:
-            yield info.runtime_problem(f"{path}.volumeMounts[{mounts.index(mount)}].name", message)
-        else:
-            yield info.problem(
-                "spec.runtimePatches", f"container {container.name!r} mounts what is not there: {message}"
-            )
+    for index, mount in enumerate(container.volume_mounts):
+        if mount["name"] not in volumes:
+            there = ", ".join(sorted(volumes)) or "none"
+            message = f"no volume {mount['name']!r} in the job {pod_set.name!r}; it has {there}"
+            yield _found(info, pod_set, container, f"volumeMounts[{index}].name", message)
 
 
 def _check_resources(info: Info, pod_set: PodSet, container: Container) -> Iterator[Problem]:
-    """Refuse what Kubernetes would; merging two of which each was right alone can make it."""
+    """Merging two resources of which each was right alone can make what is not."""
     limits = container.resources.get("limits") or {}
     for name, amount in (container.resources.get("requests") or {}).items():
         if name not in limits:
             continue
         request, limit = parse_quantity(amount), parse_quantity(limits[name])
         extended = "/" in name and not name.startswith("kubernetes.io/")
-        if request <= limit and not (extended and request != limit):
-            continue
-        wanted = "must equal" if extended else "must not exceed"
-        message = f"container {container.name!r}: requests of {name} ({amount}) {wanted} its limits ({limits[name]})"
-        trainer = info.train_job.spec.trainer
-        path, in_runtime = _in_runtime(info, pod_set, container)
-        if trainer is not None and trainer.resources_per_node and container.resources != in_runtime.get("resources"):
-            yield info.problem("spec.trainer.resourcesPerNode", f"merged with runtime {info.runtime.name!r}, {message}")
-        else:
-            yield info.runtime_problem(f"{path}.resources.requests['{name}']", message)
+        if request > limit or (extended and request != limit):
+            wanted = "must equal" if extended else "must not exceed"
+            message = (
+                f"container {container.name!r}: requests of {name} ({amount}) {wanted} its limits ({limits[name]})"
+            )
+            yield _found(info, pod_set, container, "resources", message)
+    pod_claims = [claim.get("name") for claim in pod_set.pod_spec.get("resourceClaims") or ()]
+    for claim in container.resources.get("claims") or ():
+        if claim["name"] not in pod_claims:
+            message = f"container {container.name!r}: no resource claim {claim['name']!r} in the job {pod_set.name!r}"
+            yield _found(info, pod_set, container, "resources", message)
+
+
+def _found(info: Info, pod_set: PodSet, container: Container, field: str, message: str) -> Problem:
+    """Say what is wrong with a container's field where it was written: in the runtime, in the TrainJob, in a patch."""
+    top = field.split("[")[0].split(".")[0]
+    path, in_runtime = _in_runtime(info, pod_set, container)
+    if container.manifest.get(top) == in_runtime.get(top):
+        return info.runtime_problem(f"{path}.{field}", message)
+    written = {"image": "spec.trainer.image", "resources": "spec.trainer.resourcesPerNode"}
+    return info.problem(written.get(top, "spec.runtimePatches"), f"with runtime {info.runtime.name!r}, {message}")
 
 
 def _in_runtime(info: Info, pod_set: PodSet, container: Container) -> tuple[str, Manifest]:

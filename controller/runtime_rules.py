@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,9 @@ from trainyard.controller.container import Manifest
 from trainyard.controller.info import ancestor_of
 
 _JOBS: Final = "spec.template.spec.replicatedJobs"
+_RULES: Final = "spec.template.spec.failurePolicy.rules"
+_RULE_NAME: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
+"""JobSet's webhook has the same rule; mostly it is a hyphen that it refuses."""
 
 
 def check_runtime(runtime: TrainingRuntime) -> Iterator[Problem]:
@@ -19,6 +23,13 @@ def check_runtime(runtime: TrainingRuntime) -> Iterator[Problem]:
     for index, job in enumerate(runtime.replicated_jobs):
         for path, message in _check_job(job):
             yield runtime.problem(f"{_JOBS}[{index}]{path}", f"runtime {runtime.name!r}: {message}")
+    failure_policy = runtime.spec.template.spec.get("failurePolicy") or {}
+    for index, rule in enumerate(failure_policy.get("rules") or ()):
+        if "name" in rule and _RULE_NAME.fullmatch(rule["name"]) is None:
+            yield runtime.problem(
+                f"{_RULES}[{index}].name",
+                f"runtime {runtime.name!r}: expected a letter, then letters, digits and '_,:', got {rule['name']!r}",
+            )
 
 
 def _check_job(job: Manifest) -> Iterator[tuple[str, str]]:

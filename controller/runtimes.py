@@ -74,22 +74,26 @@ def find_runtime(
         raise InvalidError(problems)
     ref = train_job.spec.runtime_ref
     shipped = shipped_runtimes() if shipped is None else shipped
-    known: list[str] = []
-    for runtime in (*from_stream, *extra):
-        if runtime.kind == ref.kind and (runtime.is_cluster_scoped or runtime.namespace == train_job.namespace):
-            if runtime.name == ref.name:
-                return runtime
-            known.append(runtime.name)
-    if ref.kind == names.CLUSTER_TRAINING_RUNTIME:
-        if ref.name in shipped:
-            return shipped[ref.name]
-        known += shipped
+    # Both kinds by name, so that a wrong kind can be told from a wrong name.
+    known: dict[str, dict[str, TrainingRuntime | None]] = {kind: {} for kind in _KINDS}
+    known[names.CLUSTER_TRAINING_RUNTIME] = dict.fromkeys(shipped)
+    for runtime in reversed((*from_stream, *extra)):
+        if runtime.is_cluster_scoped or runtime.namespace == train_job.namespace:
+            known[runtime.kind][runtime.name] = runtime
+    if ref.name in known[ref.kind]:
+        return known[ref.kind][ref.name] or shipped[ref.name]
     raise InvalidError([train_job.problem("spec.runtimeRef.name", _missing(ref, train_job.namespace, known))])
 
 
-def _missing(ref: RuntimeRef, namespace: str, known: Iterable[str]) -> str:
+def _missing(ref: RuntimeRef, namespace: str, known: Mapping[str, Mapping[str, object]]) -> str:
     where = f" in namespace {namespace!r}" if ref.kind == names.TRAINING_RUNTIME else ""
-    names_there = sorted(set(known))
-    near = difflib.get_close_matches(ref.name, names_there, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(names_there) or 'none'}"
+    there = sorted(known[ref.kind])
+    near = difflib.get_close_matches(ref.name, there, n=3, cutoff=0.5)
+    other = next((kind for kind in _KINDS if ref.name in known[kind]), None)
+    if other is not None:
+        hint = f"there is a {other} of this name, which spec.runtimeRef.kind would have to say"
+    elif near:
+        hint = f"did you mean {' or '.join(map(repr, near))}?"
+    else:
+        hint = f"known are {', '.join(there) or 'none'}"
     return f"no {ref.kind} {ref.name!r}{where}; it must exist before the TrainJob; {hint}"

@@ -166,45 +166,83 @@ def test_a_name_must_leave_room_for_the_claims_names(train_job: Any, runtime: An
     assert refused.startswith("metadata.name: expected at most 38 characters with runtime 'custom', got 40")
 
 
-def test_a_mount_without_volume_is_refused_where_it_stands(
-    train_job: Any, runtime: Any, replicated_job: Any, refusals: Any
-) -> None:
+REFUSED = "; a cluster would refuse the pods"
+
+
+def warnings(job: Any, runtime: Any) -> list[str]:
+    findings = lint(job, runtime)
+    assert findings.errors == ()
+    return [text.removesuffix(REFUSED) for text in findings.warnings if text.endswith(REFUSED)]
+
+
+def patching(**pod: Any) -> list[dict[str, Any]]:
+    patch = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    return [{"manager": "a.com/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [patch]}}}}]
+
+
+def test_a_mount_without_volume_is_warned_of_where_it_stands(train_job: Any, runtime: Any, replicated_job: Any) -> None:
     pod = {"volumes": [{"name": "data", "emptyDir": {}}]}
     mounts = {"volumeMounts": [{"name": "data", "mountPath": "/a"}, {"name": "dat", "mountPath": "/b"}]}
     offered = runtime(replicated_job("node", names.TRAINER, container=mounts, pod=pod))
-    assert refusals(train_job(), offered) == [
-        (
-            f"{JOB}.template.spec.template.spec.containers[0].volumeMounts[1].name: runtime 'custom': no volume 'dat' "
-            "in the job 'node'; it has data"
-        )
-    ]
-    patch = {
-        "name": "node",
-        "template": {"spec": {"template": {"spec": {"volumes": [{"name": "dat", "emptyDir": {}}]}}}},
-    }
-    patches = [{"manager": "a.com/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [patch]}}}}]
-    assert refusals(train_job(runtimePatches=patches), offered) == []
+    (warning,) = warnings(train_job(), offered)
+    assert warning == (
+        f"{JOB}.template.spec.template.spec.containers[0].volumeMounts[1].name: runtime 'custom': no volume 'dat' in "
+        "the job 'node'; it has data"
+    )
+    assert warnings(train_job(runtimePatches=patching(volumes=[{"name": "dat", "emptyDir": {}}])), offered) == []
 
 
-def test_a_patched_mount_without_volume_is_refused(train_job: Any, runtime: Any, refusals: Any) -> None:
+def test_a_patched_mount_without_volume_is_warned_of(train_job: Any, runtime: Any) -> None:
     containers = [{"name": "node", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]
-    patch = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": containers}}}}}
-    patches = [{"manager": "a.com/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [patch]}}}}]
-    assert refusals(train_job(runtimePatches=patches), runtime()) == [
-        ("spec.runtimePatches: container 'node' mounts what is not there: no volume 'x' in the job 'node'; it has none")
+    assert warnings(train_job(runtimePatches=patching(containers=containers)), runtime()) == [
+        "spec.runtimePatches: with runtime 'custom', no volume 'x' in the job 'node'; it has none"
     ]
 
 
-def test_merged_requests_must_fit_the_limits(train_job: Any, runtime: Any, replicated_job: Any, refusals: Any) -> None:
+def test_claims_of_the_job_set_are_volumes(train_job: Any, runtime: Any, replicated_job: Any) -> None:
+    claims = [{"templates": [{"metadata": {"name": "initializer"}, "spec": {}}]}]
+    offered = runtime(replicated_job("node", names.TRAINER, container=MOUNT), template={"volumeClaimPolicies": claims})
+    assert warnings(train_job(), offered) == []
+
+
+def test_requests_above_limits_are_warned_of(train_job: Any, runtime: Any, replicated_job: Any) -> None:
     container = {"resources": {"limits": {"cpu": "1000m", "nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": 2}}}
     offered = runtime(replicated_job("node", names.TRAINER, container=container))
-    start = "spec.trainer.resourcesPerNode: merged with runtime 'custom', container 'node': requests of"
-    assert refusals(train_job(trainer={"resourcesPerNode": {"requests": {"cpu": "1"}}}), offered) == []
-    assert refusals(train_job(trainer={"resourcesPerNode": {"requests": {"cpu": 2}}}), offered) == [
+    start = "spec.trainer.resourcesPerNode: with runtime 'custom', container 'node': requests of"
+    assert warnings(train_job(trainer={"resourcesPerNode": {"requests": {"cpu": "1"}}}), offered) == []
+    assert warnings(train_job(trainer={"resourcesPerNode": {"requests": {"cpu": 2}}}), offered) == [
         f"{start} cpu (2) must not exceed its limits (1000m)"
     ]
-    assert refusals(train_job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 4}}}), offered) == [
+    assert warnings(train_job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 4}}}), offered) == [
         f"{start} nvidia.com/gpu (2) must equal its limits (4)"
+    ]
+    wrong = {"resources": {"limits": {"cpu": 1}, "requests": {"cpu": 2}}}
+    (warning,) = warnings(train_job(), runtime(replicated_job("node", names.TRAINER, container=wrong)))
+    assert warning == (
+        f"{JOB}.template.spec.template.spec.containers[0].resources: runtime 'custom': container 'node': requests of "
+        "cpu (2) must not exceed its limits (1)"
+    )
+
+
+def test_a_claim_that_the_pods_do_not_have_and_a_missing_image_are_warned_of(train_job: Any, runtime: Any) -> None:
+    assert warnings(train_job(trainer={"resourcesPerNode": {"claims": [{"name": "gpus"}]}}), runtime()) == [
+        (
+            "spec.trainer.resourcesPerNode: with runtime 'custom', container 'node': no resource claim 'gpus' in "
+            "the job 'node'"
+        )
+    ]
+    assert warnings(train_job(trainer={"image": ""}), runtime()) == [
+        "spec.trainer.image: with runtime 'custom', container 'node' of the job 'node' has no image"
+    ]
+
+
+def test_a_failure_rule_has_a_name_that_job_set_takes(runtime: Any) -> None:
+    rules = [{"name": name, "action": "FailJobSet"} for name in ("fine_one", "not-fine", "A")]
+    assert errors(lint_runtime(runtime(template={"failurePolicy": {"rules": rules}}))) == [
+        (
+            "spec.template.spec.failurePolicy.rules[1].name: runtime 'custom': expected a letter, then letters, digits "
+            "and '_,:', got 'not-fine'"
+        )
     ]
 
 

@@ -124,11 +124,19 @@ def test_a_namespaced_runtime_is_looked_for_in_the_jobs_namespace(train_job: Any
     right = offered("b")
     assert find_runtime(job, from_stream=[offered("a"), right]) is right
     with pytest.raises(InvalidError) as caught:
-        find_runtime(job, from_stream=[offered("a"), runtime(name="mine")])
+        find_runtime(job, from_stream=[offered("a")])
     assert str(caught.value) == (
         "spec.runtimeRef.name: no TrainingRuntime 'mine' in namespace 'b'; it must exist before the TrainJob; "
         "known are none"
     )
+
+
+def test_a_runtime_of_the_other_kind_is_pointed_at(train_job: Any, runtime: Any) -> None:
+    with pytest.raises(InvalidError, match="there is a ClusterTrainingRuntime of this name, which spec"):
+        find_runtime(train_job("torch-distributed", reference={"kind": names.TRAINING_RUNTIME}))
+    namespaced = runtime(name="mine", kind=names.TRAINING_RUNTIME)
+    with pytest.raises(InvalidError, match="there is a TrainingRuntime of this name, which spec"):
+        find_runtime(train_job("mine"), from_stream=[namespaced])
 
 
 @pytest.mark.parametrize(
