@@ -4,15 +4,22 @@ Importing this file must stay cheap: each command imports what it needs when it 
 """
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 
+from trainyard.entrypoints.cli_control import delete, resume, stop, suspend
+from trainyard.entrypoints.cli_describe import describe
 from trainyard.entrypoints.cli_errors import guarded
 from trainyard.entrypoints.cli_lint import lint
+from trainyard.entrypoints.cli_list import list_jobs
+from trainyard.entrypoints.cli_logs import logs
 from trainyard.entrypoints.cli_render import render
 from trainyard.entrypoints.cli_run import run
 from trainyard.entrypoints.cli_runtimes import runtimes
+from trainyard.entrypoints.cli_verify import verify
+from trainyard.entrypoints.cli_wait import wait
 
 # Rich help pages would import rich for every --help: twice the time.
 app = typer.Typer(
@@ -44,8 +51,23 @@ def _trainyard(
     """Run Kubernetes TrainJobs on this machine, and look at what a cluster would make of them."""
 
 
-for _command in (run, render, lint, runtimes):
-    app.command()(guarded(_command))
+_COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "run": run,
+    "list": list_jobs,
+    "describe": describe,
+    "logs": logs,
+    "wait": wait,
+    "stop": stop,
+    "suspend": suspend,
+    "resume": resume,
+    "delete": delete,
+    "render": render,
+    "lint": lint,
+    "runtimes": runtimes,
+    "verify": verify,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(guarded(_command))
 
 
 def main() -> None:

@@ -32,6 +32,18 @@ def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted({job.name for job in jobs if job.name.startswith(incomplete)})
 
 
+def complete_step(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the steps of the job that is named already to the shell."""
+    from trainyard.entrypoints.cli_state import find_job
+    from trainyard.entrypoints.cli_watch import Watcher
+
+    try:
+        job = find_job(ctx.params["name"], ctx.params.get("namespace"), ctx.params.get("state_dir"))
+        return [step.name for step in Watcher(job).steps() if step.name.startswith(incomplete)]
+    except Exception:
+        return []
+
+
 def complete_runtime(incomplete: str) -> list[str]:
     """Offer the shipped runtimes to the shell."""
     from trainyard.controller.runtimes import shipped_runtimes
@@ -79,4 +91,7 @@ TableFormat = Annotated[
 ]
 ObjectFormat = Annotated[
     ObjectOutput, typer.Option("-o", "--output", metavar="FORMAT", help="How to print it: yaml or json.")
+]
+JobNames = Annotated[
+    list[str], typer.Argument(metavar="NAME", help="The TrainJobs' names.", autocompletion=complete_job)
 ]

@@ -1,12 +1,14 @@
 """What a finished job leaves: where adapter, metrics and picture are, the last loss, and the folder they are in."""
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from trainyard.contract import paths
+from trainyard.contract.errors import ConfigError
 
 _OUTPUT: Final = Path(paths.OUTPUT).name
 _THINGS: Final = (
@@ -45,6 +47,23 @@ def output_folders(job_folder: Path) -> Iterator[Path]:
     patterns = (f"volumes/*/{_OUTPUT}", f"pods/*/workspace/{_OUTPUT}", f"pods/*/volumes/*/{_OUTPUT}")
     for pattern in patterns:
         yield from (folder for folder in sorted(job_folder.glob(pattern)) if folder.is_dir())
+
+
+def move_outcomes(outcomes: Sequence[Outcome], target: Path) -> None:
+    """Move output folders to a new folder: the only one becomes it, several go below it, named by their pods.
+
+    Raises ConfigError when there is no output, or something in its place.
+    """
+    if not outcomes:
+        raise ConfigError(f"move the output to {str(target)!r}: the job has none")
+    if target.exists():
+        raise ConfigError(f"move the output to {str(target)!r}: it exists; name a folder that does not")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if len(outcomes) == 1:
+        shutil.move(outcomes[0].folder, target)
+        return
+    for outcome in outcomes:
+        shutil.move(outcome.folder, target / outcome.folder.parent.parent.name)
 
 
 def read_losses(metrics: Path) -> tuple[float, ...]:

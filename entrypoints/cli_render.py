@@ -1,7 +1,5 @@
 """`trainyard render`: the objects that the controller would create, on standard output, and nothing else there."""
 
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -32,6 +30,7 @@ def render(
     from trainyard.controller.discovery import default_plugins
     from trainyard.controller.plan import plan
     from trainyard.entrypoints.cli_load import problems_of, read_input
+    from trainyard.entrypoints.cli_yaml import write_objects
 
     given = read_input(files, sets=sets or (), runtime_paths=runtime_paths or (), namespace=namespace)
     problems = list(given.problems)
@@ -55,14 +54,4 @@ def render(
     if not given.requests:
         complain([f"no TrainJob in {', '.join(files)}"])
         raise typer.Exit(BAD_INPUT)
-    _write(objects, output)
-
-
-def _write(objects: Sequence[dict[str, Any]], output: ObjectOutput) -> None:
-    """Write objects as UTF-8, whatever the locale: they are read by programs."""
-    from trainyard.entrypoints.cli_yaml import to_json, to_yaml
-
-    text = to_json(objects) if output is ObjectOutput.JSON else to_yaml(objects)
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.buffer.flush()
+    write_objects(objects, output.value, always_list=True)

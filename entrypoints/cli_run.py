@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -103,12 +103,7 @@ def run(
     else:
         results = run_all(jobs, settings, terminal, quiet=quiet)
     if output is not Output.TABLE:
-        _write([result.train_job for result in results], output)
+        from trainyard.entrypoints.cli_yaml import write_objects
+
+        write_objects([result.train_job for result in results], output.value)
     raise typer.Exit(max(result.exit_code for result in results))
-
-
-def _write(train_jobs: list[Any], output: Output) -> None:
-    from trainyard.entrypoints.cli_yaml import to_json, to_yaml
-
-    text = to_yaml(train_jobs) if output is Output.YAML else to_json(train_jobs, always_list=False)
-    sys.stdout.buffer.write(text.encode())

@@ -37,11 +37,9 @@ def runtimes(
     if output is Output.TABLE:
         _table(chosen)
         return
-    from trainyard.entrypoints.cli_yaml import to_json, to_yaml
+    from trainyard.entrypoints.cli_yaml import write_objects
 
-    objects = [runtime.raw for runtime in chosen]
-    text = to_yaml(objects) if output is Output.YAML else to_json(objects, always_list=False)
-    sys.stdout.buffer.write(text.encode())
+    write_objects([runtime.raw for runtime in chosen], output.value)
 
 
 def _table(chosen: list[Any]) -> None:

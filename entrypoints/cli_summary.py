@@ -106,7 +106,7 @@ def started(job: JobState, terminal: Terminal) -> str:
         ("follow", f"{_command(job, 'logs')} -f"),
         ("wait", _command(job, "wait")),
         ("look", _command(job, "describe")),
-        ("stop", _command(job, "delete")),
+        ("stop", _command(job, "stop")),
         ("state", str(job.folder)),
     ]
     head = f"{terminal.paint(job.name, 'bold')} started in the background{pid}"

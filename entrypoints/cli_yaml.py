@@ -7,6 +7,7 @@ Equal input gives equal bytes.
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -48,3 +49,11 @@ def to_json(items: Sequence[Any], *, always_list: bool = True) -> str:
     single = len(items) == 1 and not always_list
     content = items[0] if single else {"apiVersion": "v1", "kind": "List", "items": list(items)}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_objects(objects: Sequence[Any], output: str, *, always_list: bool = False) -> None:
+    """Write objects to standard output as UTF-8, whatever the locale: programs read them."""
+    text = to_json(objects, always_list=always_list) if output == "json" else to_yaml(objects)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
