@@ -6,17 +6,33 @@ An unexpected exception (70) is no better than a program's own code: a lost peer
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from trainyard.contract.exit_codes import PERMANENT, ExitCode, describe
 from trainyard.contract.termination import TerminationMessage, scrub
-from trainyard.local.pod_lifecycle import ContainerFailure
 
 _NEAR_SECONDS: Final = 60.0
 """Failures later than this after the first one are other stories."""
 _LONGEST_LINE: Final = 240
 _TAIL_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerFailure:
+    """A container that ended with a code other than 0, for finding whom to blame."""
+
+    pod: str
+    container: str
+    replicated_job: str
+    exit_code: int
+    reason: str
+    message: str
+    time: datetime
+    log_file: Path | None
+    attempt: int
 
 
 def find_cause(failures: Iterable[ContainerFailure]) -> ContainerFailure | None:

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from trainyard.contract import labels, names
 from trainyard.local import blame, clock
 from trainyard.local import job_folder as files
+from trainyard.local.blame import ContainerFailure
 from trainyard.local.control import ControlPipe, Request
 from trainyard.local.job import JobRun
 from trainyard.local.job_folder import JobFolder
@@ -29,7 +30,7 @@ from trainyard.local.loop import Loop, Timer
 from trainyard.local.observer import Observer, Snapshot
 from trainyard.local.pod import PreparedPod
 from trainyard.local.pod_instance import PodInstance
-from trainyard.local.pod_lifecycle import ContainerFailure, PodRun
+from trainyard.local.pod_lifecycle import PodRun
 from trainyard.local.pod_template import pod_instance
 from trainyard.local.status import REASON_INTERNAL, REASON_STOPPED, TrainJobStatus
 from trainyard.local.survivors import kill_survivors

@@ -71,9 +71,9 @@ class JobFolder:
             if (path / STATUS).exists():
                 replaced = _move_away(path, replace=replace)
             lock_fd = _make_and_lock(path)
-        except OSError as error:
+        except BaseException as error:
             _remove_empty(made)
-            raise _unwritable(error, path) from error
+            raise (_unwritable(error, path) if isinstance(error, OSError) else error) from error
         folder = cls(path, lock_fd, made=made, replaced=replaced)
         if (path / STATUS).exists():  # Somebody was quicker, and even finished.
             folder.close()

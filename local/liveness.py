@@ -37,15 +37,17 @@ class ProcessIdentity:
         return self.boot_id == _boot_id() and self.start_time != "" and _start_time(self.pid) == self.start_time
 
 
-def is_locked(path: Path) -> bool:
-    """Say whether some process holds the lock on a file; a missing file is not locked."""
+def is_locked(path: Path) -> bool | None:
+    """Say whether some process holds the exclusive lock on a file; None where the file system cannot tell."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError:
+        return None
     return False
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from trainyard.contract.errors import TrainyardError, from_os_error
 from trainyard.contract.exit_codes import ExitCode
 from trainyard.contract.termination import TerminationMessage
 from trainyard.local import clock
+from trainyard.local.blame import ContainerFailure
 from trainyard.local.container_run import (
     EXIT_NOT_STARTED,
     REASON_BACK_OFF,
@@ -38,21 +38,6 @@ __all__ = ["ContainerFailure", "PodRun", "PodWorld"]
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 DEFAULT_GRACE_SECONDS: Final = 30.0
 REASON_DEADLINE: Final = "DeadlineExceeded"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContainerFailure:
-    """A container that ended with a code other than 0, for finding whom to blame."""
-
-    pod: str
-    container: str
-    replicated_job: str
-    exit_code: int
-    reason: str
-    message: str
-    time: datetime
-    log_file: Path | None
-    attempt: int
 
 
 class PodWorld(Protocol):

@@ -89,7 +89,7 @@ def run(
     replace: bool = False,
     observer: Observer | None = None,
     on_warning: Callable[[str], None] | None = None,
-    on_checked: Callable[[], None] | None = None,
+    on_checked: Callable[[], object] | None = None,
     timing: Timing | None = None,
 ) -> RunResult:
     """Run a TrainJob to its end, or start it in the background.

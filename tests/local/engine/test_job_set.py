@@ -94,7 +94,8 @@ def test_in_order_starts_each_replicated_job_when_the_one_before_is_ready(make_j
 def test_replicas_run_side_by_side(make_job, write):
     meet = "touch here-$POD; while [ ! -e here-j-w-0-0 ] || [ ! -e here-j-w-1-0 ]; do sleep 0.01; done"
     job = make_job(write.replicated("w", meet, replicas=2))
-    assert job.run()["jobsStatus"][0]["succeeded"] == 2
+    status = job.run()
+    assert status["jobsStatus"][0]["succeeded"] == 2, (status, job.pods)
 
 
 def test_success_of_any_target_completes_the_set_and_ends_the_others(make_job, write):
