@@ -5,6 +5,7 @@ and is four times slower. Anchors, aliases and merge keys (`<<`) work; a duplica
 no string are problems, and reading goes on behind them so that all are reported at once.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ _MAX_DEPTH: Final = 100
 _MAX_ALIASED: Final = 100_000
 """Values that a document's aliases may add to those written out."""
 _HUGE: Final = 10**12
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _TAG: Final = "tag:yaml.org,2002:"
 
 Value = str | int | float | bool | None
@@ -85,8 +87,9 @@ def find(root: Node, path: Path) -> tuple[int, Node | None]:
 def read_trees(text: str, file: str, problems: list[Problem]) -> Iterator[Node]:
     """Give the root of each document that is not empty; add what is wrong to `problems`. Never raises on any text."""
     builder = _Builder(file, problems)
-    loader = Loader(text)
+    loader = None
     try:
+        loader = Loader(text)
         while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
             root = builder.take(event)
             if root is not None and not (isinstance(root, Scalar) and root.value is None):
@@ -96,7 +99,8 @@ def read_trees(text: str, file: str, problems: list[Problem]) -> Iterator[Node]:
     except yaml.YAMLError as error:
         problems.append(_syntax_problem(error, text, file))
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 class _Builder:
@@ -151,6 +155,10 @@ class _Builder:
         value: Value = plain_value(text) if event.implicit[0] else text
         if event.tag is not None and not event.implicit[0] and not event.implicit[1]:
             value = self._tagged(event.tag, text, line)
+        if not text.isascii() and _HALF.search(text):
+            message = "expected text, got half a character (a lone surrogate)"
+            column = event.start_mark.column + 1
+            self._problems.append(Problem(path="", message=message, file=self._file, line=line, column=column))
         node = Scalar(value, text, line)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
