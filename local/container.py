@@ -154,7 +154,7 @@ def _with_machine(
     """Lay a container's variables over what this machine gives it."""
     path = variables.get("PATH") or context.environ.get("PATH") or DEFAULT_PATH
     environment = {
-        **inherited(context.environ),
+        **inherited(context.environ, context.network.peers()),
         **LOCAL_DEFAULTS,
         env.PET_MASTER_PORT: str(context.network.port(pod.hostname, names.MASTER_PORT)),
         "HOSTNAME": pod.hostname,

@@ -5,7 +5,7 @@ variable of one's shell is worse than one that fails.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -53,13 +53,17 @@ ALLOWED: Final[Mapping[str, str]] = {
 _LOOPBACK: Final = ("127.0.0.1", "localhost")
 
 
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give what a container inherits; with a proxy, NO_PROXY spares this machine (the status server is on it)."""
+def inherited(environ: Mapping[str, str], peers: Iterable[str] = ()) -> dict[str, str]:
+    """Give what a container inherits.
+
+    With a proxy, NO_PROXY spares this machine (the status server is on it) and the peers: gRPC, with which JAX meets,
+    would ask the proxy for them too.
+    """
     taken = {name: environ[name] for name in ALLOWED if name in environ}
     if any(name.lower().endswith("_proxy") and name.lower() != "no_proxy" for name in taken):
         for name in ("NO_PROXY", "no_proxy"):
             spared = [part for part in taken.get(name, taken.get("no_proxy", "")).split(",") if part]
-            taken[name] = ",".join([*spared, *(host for host in _LOOPBACK if host not in spared)])
+            taken[name] = ",".join([*spared, *(host for host in (*_LOOPBACK, *peers) if host not in spared)])
     # What an image for Python would set: lines of a log appear when they are written.
     return {**taken, "PYTHONUNBUFFERED": "1"}
 

@@ -81,6 +81,12 @@ class Network:
         """Give the port that a pod uses for a declared one; the declared one when it is not replaced."""
         return self._actual.get((hostname, declared), declared)
 
+    def peers(self) -> tuple[str, ...]:
+        """Name the pods as NO_PROXY does: by their domains, by their addresses where names are replaced."""
+        if self.names_in_text:
+            return tuple(dict.fromkeys(self.addresses.values()))
+        return tuple(dict.fromkeys(f".{subdomain}" for subdomain in self.subdomains.values() if subdomain))
+
     def hosts_file(self) -> str:
         """Write the job's /etc/hosts: the machine's own entries, then the pods."""
         try:

@@ -23,11 +23,14 @@ class NetworkText:
         self._network = network
         hosts = network.host_of_name
         declared = "|".join(str(port) for port in sorted({entry.declared for entry in network.ports})) or "(?!)"
+        # A script can have a megabyte: most texts hold none of these words, and are not searched further.
+        self._signs = [str(port) for port in {entry.declared for entry in network.ports}]
+        self._signs += network.addresses if network.names_in_text else ()
         self._pairs = re.compile(rf"(?<![\w.-])({_any_of((*hosts, *OWN_HOSTS))}):(\d{{2,5}})(?!\d)")
         # Full names only: the short one is also the name of folders and labels.
         full = [name for name, hostname in hosts.items() if name != hostname]
         self._names = re.compile(rf"(?<![\w.-])(?:{_any_of(full)})(?![\w-]|\.\w)")
-        self._unknown_hosts = re.compile(rf"((?:\$\w+|[}})\]\"']|^):)({declared})(?!\d)")
+        self._unknown_hosts = re.compile(rf"((?:\$\w+|[}})]|^):|(?<=[\"']):(?=\d+[\"']))({declared})(?!\d)")
         self._port_words = re.compile(rf"(?i)(master[_-]port[\"']?\W{{1,5}})({declared})(?!\w)")
 
     def in_environment(self, variables: Mapping[str, str], pod: PodInstance) -> dict[str, str]:
@@ -50,6 +53,8 @@ class NetworkText:
 
     def in_text(self, text: str, pod: PodInstance, variables: Mapping[str, str]) -> str:
         """Replace in a text: an argument, a script, a configuration file."""
+        if not any(sign in text for sign in self._signs):
+            return text
         network = self._network
 
         def pair(match: re.Match[str]) -> str:

@@ -103,6 +103,7 @@ def replaced(make_pod: Any, make_context: Any, text: str, *, paths: str = "names
         ("$PET_MASTER_ADDR:29500", "$PET_MASTER_ADDR:P0"),
         ("f'tcp://{addr}:29500'", "f'tcp://{addr}:P0'"),
         ("addr + ':29500'", "addr + ':P0'"),
+        ('"tcp://" + host + ":29500"', '"tcp://" + host + ":P0"'),
         ("--master_port=29500", "--master_port=P0"),
         ("torchrun --master-port 29500 x.py", "torchrun --master-port P0 x.py"),
         ("os.environ['MASTER_PORT'] = '29500'", "os.environ['MASTER_PORT'] = 'P0'"),
@@ -123,6 +124,7 @@ def test_rendezvous_ports_are_replaced(make_pod: Any, make_context: Any, text: s
         "job-node-0-0.job:295001",
         "x-job-node-0-0.job",
         "2026-01-01T10:29:50",
+        '{"steps":29500, "size": 29500}',
     ],
 )
 def test_other_numbers_and_hosts_stay(make_pod: Any, make_context: Any, text: str) -> None:

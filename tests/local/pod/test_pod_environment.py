@@ -155,9 +155,9 @@ def test_only_the_allow_list_is_inherited() -> None:
     assert all(reason for reason in ALLOWED.values())
 
 
-def test_a_proxy_spares_this_machine() -> None:
-    taken = inherited({"HTTPS_PROXY": "http://proxy:1", "no_proxy": "internal"})
-    assert taken["NO_PROXY"] == taken["no_proxy"] == "internal,127.0.0.1,localhost"
+def test_a_proxy_spares_this_machine_and_the_peers() -> None:
+    taken = inherited({"HTTPS_PROXY": "http://proxy:1", "no_proxy": "internal"}, [".job"])
+    assert taken["NO_PROXY"] == taken["no_proxy"] == "internal,127.0.0.1,localhost,.job"
     assert "NO_PROXY" not in inherited({"NO_PROXY_": "x"})
 
 
