@@ -31,6 +31,8 @@ class PodSet:
     """What it does for the TrainJob: `dataset-initializer`, `model-initializer`, `trainer`, or None for a helper."""
     count: int
     """Pods of one replica that run at a time; a trainer's number of nodes. 0 means no pods."""
+    own_completions: int | None
+    """Pods of one replica that must succeed, where a runtime says so of a helper (design 5.18); None: all of `count`."""
     replicas: int
     """Copies of the job; 1 for every job with a known ancestor."""
     manifest: Manifest
@@ -60,9 +62,8 @@ class PodSet:
 
     @property
     def completions(self) -> int:
-        """Give the Job's completions: a trainer's are its nodes, a helper keeps its own (design 5.18)."""
-        own = self.job_spec.get("completions")
-        return self.count if own is None or self.ancestor == names.TRAINER else int(own)
+        """Give the Job's completions."""
+        return self.count if self.own_completions is None else self.own_completions
 
     def container(self, name: str) -> Container | None:
         """Find a main container by name."""

@@ -29,7 +29,7 @@ def start(train_job: TrainJob, runtime: TrainingRuntime, features: Features) -> 
     """Read the runtime's template with the TrainJob's patches into an Info; the TrainJob's values are not in it yet."""
     template = patch_template(runtime, train_job.spec.runtime_patches)
     jobs = template.spec.get("replicatedJobs") or ()
-    pod_sets = tuple(_pod_set(job, runtime) for job in jobs)
+    pod_sets = tuple(_pod_set(job) for job in jobs)
     return Info(
         train_job=train_job,
         runtime=runtime,
@@ -101,18 +101,18 @@ def build(info: Info, plugins: Sequence[Plugin]) -> Iterator[dict[str, Any]]:
                 yield plain(manifest)
 
 
-def _pod_set(job: Manifest, runtime: TrainingRuntime) -> PodSet:
+def _pod_set(job: Manifest) -> PodSet:
     ancestor = ancestor_of(job)
     job_spec = (job.get("template") or {}).get("spec") or {}
     pod_spec = (job_spec.get("template") or {}).get("spec") or {}
-    policy = runtime.spec.ml_policy
-    nodes = policy.num_nodes if policy is not None else None
-    count = nodes if ancestor == names.TRAINER else job_spec.get("parallelism")
+    is_trainer = ancestor == names.TRAINER
     replicas = job.get("replicas")
     return PodSet(
         name=str(job.get("name", "")),
         ancestor=ancestor,
-        count=max(1, 1 if count is None else count),
+        # The plugin of the ML policy says how many nodes there are, and of which job.
+        count=1 if is_trainer else max(1, job_spec.get("parallelism", 1)),
+        own_completions=None if is_trainer else job_spec.get("completions"),
         replicas=1 if ancestor is not None or replicas is None else replicas,
         manifest=job,
         containers=_containers(pod_spec.get("containers")),

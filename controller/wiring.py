@@ -6,12 +6,13 @@ framework's variables, so that those win over the TrainJob's, and the TrainJob's
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from trainyard.contract import env, names
 from trainyard.controller.api.train_job import InitializerSource, Trainer
 from trainyard.controller.container import Container, variable
-from trainyard.controller.info import Info, PodSet
+from trainyard.controller.info import Info
 from trainyard.controller.resources import merge_resources
 
 
@@ -36,30 +37,32 @@ def wire_initializers(info: Info) -> Info:
 def wire_trainer(
     info: Info,
     *,
-    counted: tuple[str, ...] | None = None,
-    resources: tuple[str, ...] | None = None,
-    env: tuple[str, ...] | None = None,
+    nodes: Collection[str] | None = None,
+    resources: Collection[str] | None = None,
+    environment: Collection[str] | None = None,
 ) -> Info:
     """Give the trainer's container its image, command, args, environment, resources, and its job its nodes.
 
-    Image, command and args go to every job with the ancestor `trainer`. So do the number of nodes, the resources and
-    the environment, unless the names of other jobs are given: with MPI, the launcher is the trainer and `node` works.
+    All of it goes to every job with the ancestor `trainer`. Number of nodes, resources and environment can go to other
+    jobs, given by name: with MPI the launcher is the trainer, and `node` works.
     """
     trainer = info.train_job.spec.trainer or Trainer()
-    trainers = tuple(pod_set.name for pod_set in info.pod_sets_of(names.TRAINER))
+    trainers = [pod_set.name for pod_set in info.pod_sets_of(names.TRAINER)]
+    nodes, resources, environment = (trainers if jobs is None else jobs for jobs in (nodes, resources, environment))
     for pod_set in info.pod_sets:
         container = pod_set.container(names.NODE)
         if container is not None:
-            if pod_set.name in (trainers if resources is None else resources):
+            if pod_set.name in resources:
                 merged = merge_resources(container.resources, trainer.resources_per_node)
                 container = container.with_field("resources", merged)
-            if pod_set.name in (trainers if env is None else env):
-                container = container.with_env(trainer.env or ())
+            if pod_set.name in environment:
+                container = container.with_env(trainer.env)
             if pod_set.name in trainers:
                 container = _with_program(container, trainer)
-            info = info.with_pod_set(pod_set := pod_set.with_container(container))
-        if pod_set.name in (trainers if counted is None else counted):
-            info = info.with_pod_set(replace(pod_set, count=number_of_nodes(info)))
+            pod_set = pod_set.with_container(container)
+        if pod_set.name in nodes:
+            pod_set = replace(pod_set, count=number_of_nodes(info), own_completions=None)
+        info = info.with_pod_set(pod_set)
     return info
 
 
@@ -75,7 +78,7 @@ def number_of_nodes(info: Info) -> int:
 def _with_source(container: Container, source: InitializerSource) -> Container:
     if source.storage_uri is not None:
         container = container.with_env([variable(env.STORAGE_URI, source.storage_uri)])
-    container = container.with_env(source.env or ())
+    container = container.with_env(source.env)
     return container if source.secret_ref is None else container.with_secret_env(source.secret_ref.name)
 
 
@@ -88,8 +91,3 @@ def _with_program(container: Container, trainer: Trainer) -> Container:
     if trainer.args is not None:
         container = container.with_field("args", list(trainer.args))
     return container
-
-
-def trainer_pod_set(info: Info) -> PodSet | None:
-    """Find the trainer's job as it is with the TrainJob's values."""
-    return wire_trainer(info).trainer

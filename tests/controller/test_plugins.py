@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.contract import env
+from trainyard.contract import env, names
 from trainyard.controller.api.problem import InvalidError
 from trainyard.controller.container import variable
 from trainyard.controller.discovery import default_plugins
@@ -46,6 +46,15 @@ class XGBoost:
         trainer = info.trainer
         assert trainer is not None
         yield config_map(info, f"{info.name}-hosts", {"hosts": "\n".join(info.endpoints(trainer))})
+
+
+class Mpi:
+    """A framework whose trainer is a launcher and whose nodes are another job's."""
+
+    policy = "mpi"
+
+    def enforce_ml_policy(self, info: Info) -> Info:
+        return wire_trainer(info, nodes=["node"], resources=["node"], environment=["launcher", "node"])
 
 
 class Gang:
@@ -88,6 +97,25 @@ def test_the_frameworks_value_beats_the_train_jobs(train_job: Any, runtime: Any,
 def test_a_plugin_of_another_policy_stays_out(train_job: Any, runtime: Any, node: Any, env_of: Any) -> None:
     assert env_of(node(train_job(), runtime(), plugins=PLUGINS)) == {}
     assert "DMLC_TRACKER_URI" not in env_of(node(train_job(), runtime(policy={"torch": {}}), plugins=PLUGINS))
+
+
+def test_nodes_and_resources_may_go_to_a_job_that_is_not_the_trainer(
+    train_job: Any, runtime: Any, replicated_job: Any
+) -> None:
+    workers = replicated_job("node", job={"parallelism": 1, "completions": 1})
+    offered = runtime(workers, replicated_job("launcher", names.TRAINER), policy={"mpi": {}, "numNodes": 3})
+    job = train_job(
+        trainer={"image": "mine", "env": [{"name": "A", "value": "1"}], "resourcesPerNode": {"limits": {"cpu": "2"}}}
+    )
+    made = plan(job, offered, plugins=(*BUILT_IN, Mpi()))
+    worker, launcher = (replicated["template"]["spec"] for replicated in made.job_set["spec"]["replicatedJobs"])
+    assert (worker["parallelism"], worker["completions"]) == (3, 3)
+    assert (launcher["parallelism"], launcher["completions"]) == (1, 1)
+    env = [{"name": "A", "value": "1"}]
+    assert worker["template"]["spec"]["containers"] == [
+        {"name": "node", "image": "i", "env": env, "resources": {"limits": {"cpu": "2"}}}
+    ]
+    assert launcher["template"]["spec"]["containers"] == [{"name": "node", "image": "mine", "env": env}]
 
 
 def test_a_scheduler_is_asked_for_its_policy_only(train_job: Any, runtime: Any) -> None:
