@@ -32,7 +32,7 @@ class PodSet:
     count: int
     """Pods of one replica that run at a time; a trainer's number of nodes. 0 means no pods."""
     own_completions: int | None
-    """Pods of one replica that must succeed, where a runtime says so of a helper (design 5.18); None: all of `count`."""
+    """Pods of one replica that must succeed, where a helper has its own number (design 5.18); None: `count`."""
     replicas: int
     """Copies of the job; 1 for every job with a known ancestor."""
     manifest: Manifest
