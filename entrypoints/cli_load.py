@@ -5,7 +5,7 @@ stream, then in `--runtime`, then among the shipped ones. What is wrong is colle
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +50,12 @@ def read_input(
     sets: Sequence[str] = (),
     runtime_paths: Sequence[str] = (),
     namespace: str | None = None,
+    before_load: Callable[[Document], None] | None = None,
 ) -> Input:
-    """Read everything; raises InvalidError only where not even the documents can be read."""
+    """Read everything; raises InvalidError only where not even the documents can be read.
+
+    `before_load` may change a TrainJob before it is validated; local runs turn bare paths into URIs.
+    """
     documents = read_documents(files, sys.stdin)
     problems: list[Problem] = []
     in_stream = _load_runtimes(documents, problems)
@@ -65,7 +69,7 @@ def read_input(
     requests = []
     for document in documents.train_jobs:
         try:
-            train_job = _load_train_job(document, sets, namespace)
+            train_job = _load_train_job(document, sets, namespace, before_load)
         except TrainyardError as error:
             problems.extend(problems_of(error))
             continue
@@ -99,7 +103,9 @@ def _load_runtimes(documents: Documents, problems: list[Problem]) -> tuple[Train
     return tuple(runtimes)
 
 
-def _load_train_job(document: Document, sets: Sequence[str], namespace: str | None) -> TrainJob:
+def _load_train_job(
+    document: Document, sets: Sequence[str], namespace: str | None, before_load: Callable[[Document], None] | None
+) -> TrainJob:
     for assignment in sets:
         document.set(assignment)
     metadata = document.data.get("metadata")
@@ -110,4 +116,6 @@ def _load_train_job(document: Document, sets: Sequence[str], namespace: str | No
             message = f"expected {namespace!r} as --namespace says, got {named!r}"
             raise InvalidError([Problem(path="metadata.namespace", message=message, file=file, line=line)])
         metadata["namespace"] = document.namespace = namespace
+    if before_load is not None:
+        before_load(document)
     return load_train_job(document)

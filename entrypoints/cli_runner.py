@@ -29,6 +29,7 @@ from trainyard.local import run as run_job
 from trainyard.local.observer import Snapshot
 from trainyard.local.secret_data import parse_secret_option
 from trainyard.local.state import JobState, StateDir
+from trainyard.local.storage_uri import localize_document
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PAUSE_SECONDS: Final = 0.1
@@ -70,7 +71,9 @@ def prepare(
     secrets: Sequence[str],
 ) -> tuple[Job, ...]:
     """Read and check everything; raises InvalidError with all problems of all TrainJobs."""
-    given = read_input(files, sets=sets, runtime_paths=runtime_paths, namespace=namespace)
+    given = read_input(
+        files, sets=sets, runtime_paths=runtime_paths, namespace=namespace, before_load=localize_document
+    )
     problems: list[Problem] = list(given.problems)
     for request in given.requests:
         if request.runtime is not None:
@@ -105,10 +108,10 @@ def run_all(jobs: Sequence[Job], settings: Settings, terminal: Terminal, *, quie
             viewer.end()
     for state, result in zip(states, results, strict=True):
         if not quiet:
-            terminal.print(summarize(state, Watcher(state).look(), terminal))
+            terminal.print(summarize(state, Watcher(state).glance(), terminal))
         elif result.exit_code:
             errors = Terminal.of(sys.stderr, os.environ)
-            errors.print(summarize(state, Watcher(state).look(), errors))
+            errors.print(summarize(state, Watcher(state).glance(), errors))
     return results
 
 

@@ -31,6 +31,7 @@ from trainyard.local.job_set_spec import read_job_set
 from trainyard.local.machine import LocalMachine, RunRequest, open_machine
 from trainyard.local.observer import Observer
 from trainyard.local.state import StateDir
+from trainyard.local.storage_uri import localize_document, localize_train_job
 from trainyard.local.supervisor import start_supervisor
 from trainyard.local.timing import Timing
 
@@ -108,7 +109,7 @@ def run(
     folder = JobFolder.create(StateDir(state_dir).folder(planned.namespace, planned.name), replace=replace)
     machine: LocalMachine | None = None
     try:
-        _write(folder, job, planned, request)
+        _write(folder, job, planned)
         machine = open_machine(
             planned.job_set,
             job_set,
@@ -126,6 +127,8 @@ def run(
             on_checked()
         if detach:
             machine.close()
+            stored = {**request.to_dict(), "configMaps": list(job.config_maps), "warnings": list(warnings)}
+            folder.write_json(files.REQUEST, stored)
             started = start_supervisor(folder)
             return _result(planned, folder, started, exit_code=0, warnings=warnings)
     except BaseException as error:
@@ -142,6 +145,7 @@ def run(
         job_set=job_set,
         machine=machine,
         observer=observer,
+        warnings=warnings,
         timing=timing,
     )
     machine.serve_progress(engine.report_progress)
@@ -176,11 +180,10 @@ def _of_kind(planned: Plan, kind: str) -> list[dict[str, Any]]:
     return [manifest for manifest in planned.objects if manifest["kind"] == kind]
 
 
-def _write(folder: JobFolder, job: _Job, planned: Plan, request: RunRequest) -> None:
+def _write(folder: JobFolder, job: _Job, planned: Plan) -> None:
     folder.write_yaml(files.TRAIN_JOB, [job.train_job.raw])
     folder.write_yaml(files.RUNTIME, [job.runtime.raw])
     folder.write_yaml(files.PLAN, planned.objects)
-    folder.write_json(files.REQUEST, {**request.to_dict(), "configMaps": list(job.config_maps)})
     folder.write_json(files.SECRETS, list(job.secrets))
 
 
@@ -198,12 +201,13 @@ def _read(
         documents = read_documents([os.fspath(train_job)])
         if len(documents.train_jobs) != 1:
             raise ConfigError(f"{os.fspath(train_job)}: expected one TrainJob, got {len(documents.train_jobs)}")
+        localize_document(documents.train_jobs[0])
         train_job = load_train_job(documents.train_jobs[0])
         stream = tuple(load_runtime(document) for document in documents.runtimes)
         found_secrets.extend(document.data for document in documents.secrets)
         found_config_maps.extend(document.data for document in documents.config_maps)
     elif isinstance(train_job, Mapping):
-        train_job = load_train_job(train_job)
+        train_job = load_train_job(localize_train_job(train_job, Path.cwd()))
     if isinstance(runtime, Mapping):
         runtime = load_runtime(runtime)
     if runtime is None:
