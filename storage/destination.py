@@ -14,7 +14,8 @@ by one, many small ones together by one syncfs(2) before the manifest. The manif
 its folder flushed; then the work folder goes. A staging that changes a complete folder takes the manifest away first.
 
 Files that we did not stage are never touched: other names stay as they are, and a name that is wanted and taken is an
-error, unless `replace`. Links in the destination are not followed below its top.
+error, unless `replace`. A file that we staged is ours also after somebody edited it: it is put right, or goes when the
+source has it no more. Links in the destination are not followed below its top.
 """
 
 import errno
@@ -23,7 +24,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -150,18 +151,24 @@ class Destination:
             return stat.S_IFDIR
         try:
             mode = os.lstat(place).st_mode
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(mode):
             self._folders.add(str(place))
         return mode
 
-    def begin(self, source_uri: str, known: Iterable[Entry]) -> None:
+    def reclaimable_bytes(self) -> int:
+        """Say how much space the partial files of an earlier run take, which `begin` gives back."""
+        return sum(file.lstat().st_blocks * 512 for file in self.work.glob("*.partial"))
+
+    def begin(self, source_uri: str, known: Known) -> None:
         """Start to change the folder: from here on it is not complete."""
         with self.writing(self._journal_path, "write"):
             for partial in self.work.glob("*.partial"):
                 partial.unlink()
-            self._journal = Journal.begin(self._journal_path, source_uri, known)
+            self._journal = Journal.begin(
+                self._journal_path, source_uri, known.entries.values(), believed=known.same_boot
+            )
             self.manifest.path.unlink(missing_ok=True)
             fsync_folder(self.folder)
 
@@ -194,24 +201,28 @@ class Destination:
             self._open_journal().append(entry)
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Take away files of ours that are not wanted any more, and folders that are empty then."""
+        """Take away files of ours that are not wanted any more, and folders that are empty then.
+
+        What a person has put in such a place since (a folder, a link on the way there) stays.
+        """
         for path in paths:
             place = self.folder / path
-            with self.writing(place, "remove"):
-                try:
+            mode = self._mode(place) if self._is_really_below(place) else None
+            if mode is not None and not stat.S_ISDIR(mode):
+                with self.writing(place, "remove"):
                     place.unlink(missing_ok=True)
-                except (IsADirectoryError, NotADirectoryError, PermissionError):
-                    if place.is_dir() or not place.parent.is_dir():
-                        continue  # Not what we staged: a person has put something else there.
-                    raise
             for parent in place.parents:
                 if parent == self.folder:
                     break
-                try:
-                    parent.rmdir()
-                except OSError:
-                    break
-                self._folders.discard(str(parent))
+                if self._is_really_below(parent):
+                    with suppress(OSError):  # Not empty, or gone already.
+                        parent.rmdir()
+                        self._folders.discard(str(parent))
+
+    def _is_really_below(self, place: Path) -> bool:
+        """Say whether nothing but real folders lies between our top and `place`."""
+        parents = place.relative_to(self.folder).parents
+        return all(stat.S_ISDIR(self._mode(self.folder / parent) or 0) for parent in list(parents)[:-1])
 
     def complete(self, header: Header, wanted: Callable[[str], bool] | None) -> None:
         """Flush everything and put the manifest in place; the folder is complete when this returns.
@@ -236,10 +247,8 @@ class Destination:
         self.close()
         for file in sorted(self.work.iterdir(), key=lambda file: file.name == "lock"):
             file.unlink(missing_ok=True)
-        try:
+        with suppress(OSError):
             self.work.rmdir()
-        except OSError:
-            return
 
     def abandon(self) -> None:
         """Let go after a failure; where nothing had begun (a refusal before any byte), leave nothing."""

@@ -27,30 +27,38 @@ class JournalHeader:
 class Journal:
     """An open journal; `append` may be called from any thread."""
 
-    def __init__(self, descriptor: int, path: Path) -> None:
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._path = path
+        self._size = os.fstat(descriptor).st_size
         self._lock = threading.Lock()
 
     @classmethod
-    def begin(cls, path: Path, source_uri: str, known: Iterable[Entry]) -> "Journal":
-        """Start a journal that already has the `known` entries; it replaces one of an earlier run atomically."""
+    def begin(cls, path: Path, source_uri: str, known: Iterable[Entry], *, believed: bool) -> "Journal":
+        """Start a journal that already has the `known` entries; it replaces one of an earlier run atomically.
+
+        `believed` says whether they may count unread; if not, the next run reads every file of this one too.
+        """
         fresh = path.with_name(f"{path.name}.partial")
         with open(fresh, "w", encoding="ascii") as file:
-            file.write(json.dumps({"source": source_uri, "boot": boot_id()}) + "\n")
+            file.write(json.dumps({"source": source_uri, "boot": boot_id() if believed else ""}) + "\n")
             file.writelines(f"{entry.to_line()}\n" for entry in known)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-        return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), path)
+        return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
 
     def append(self, entry: Entry) -> None:
         """Add a finished file."""
         line = f"{entry.to_line()}\n".encode("ascii")
         with self._lock:
-            written = os.write(self._descriptor, line)
-            if written != len(line):  # The disk is nearly full; the next write says so properly.
-                os.write(self._descriptor, line[written:])
+            try:
+                left = line
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
+            except OSError:
+                os.ftruncate(self._descriptor, self._size)  # Half a line would spoil the next one.
+                raise
+            self._size += len(line)
 
     def close(self) -> None:
         """Close the file."""
@@ -77,7 +85,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
             try:
                 raw = json.loads(line)
             except ValueError:
-                continue  # Cut off by a full disk, and then gone on with.
+                return
             yield Entry.from_json(raw, repr(str(path)))
 
 

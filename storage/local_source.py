@@ -61,22 +61,21 @@ class LocalSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._uri = ""
 
     def resolve(self) -> SourceIdentity:
         """Say that the path is there and can be read."""
         from urllib.parse import quote
 
-        self._uri = f"file://{quote(os.fsencode(self._path))}"
+        uri = f"file://{quote(os.fsencode(self._path))}"
         try:
             mode = self._path.stat().st_mode
             if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-                raise BadDataError(f"{self._uri}: expected a file or a folder, found {_kind(mode)}")
+                raise BadDataError(f"{uri}: expected a file or a folder, found {_kind(mode)}")
             if not os.access(self._path, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
-                raise AccessDeniedError(f"{self._uri}: user {os.geteuid()} may not read it")
+                raise AccessDeniedError(f"{uri}: user {os.geteuid()} may not read it")
         except OSError as error:
-            raise self._translate(error, self._uri, missing=self._nearest()) from error
-        return SourceIdentity(uri=self._uri, local_path=self._path)
+            raise self._translate(error, uri, missing=self._nearest()) from error
+        return SourceIdentity(uri=uri, local_path=self._path)
 
     def files(self) -> Iterator[SourceFile]:
         """Walk the folder depth first, names in order; a single file is a source of one."""

@@ -29,6 +29,7 @@ from typing import Any, Final
 from trainyard.contract.errors import BadDataError, IntegrityError
 from trainyard.contract.paths import MANIFEST
 from trainyard.storage.safe_name import check_name
+from trainyard.storage.source import SourceFile
 
 VERSION: Final = 1
 _FILES_LINE: Final = '"files": [\n'
@@ -68,6 +69,16 @@ class Entry:
         if self.digests:
             raw["digests"] = dict(self.digests)
         return json.dumps(raw)  # ASCII only: names that are not UTF-8 survive as escapes.
+
+    def is_of(self, file: SourceFile, *, same_source: bool) -> bool:
+        """Say whether it was staged from just this version of `file`; without digests only the same source can tell."""
+        if file.unreadable or (file.size_bytes is not None and file.size_bytes != self.size_bytes):
+            return False
+        known = {**self.digests, "sha256": self.sha256}
+        shared = [name for name in file.digests if name in known]
+        if shared:
+            return all(file.digests[name] == known[name] for name in shared)
+        return same_source and file.version != "" and file.version == self.version
 
     @classmethod
     def from_json(cls, raw: Any, where: str) -> "Entry":

@@ -1,6 +1,7 @@
 """What goes wrong while staging: hostile names, broken promises, changing sources, full and read-only disks."""
 
 import hashlib
+import os
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,9 @@ import pytest
 from trainyard.contract.errors import IntegrityError, SourceNotFoundError, TransientError
 from trainyard.contract.paths import MANIFEST
 from trainyard.storage.destination import WORK
+from trainyard.storage.local_source import LocalReader, LocalSource
 from trainyard.storage.safe_name import HostileNameError
+from trainyard.storage.source import SourceFile
 from trainyard.storage.stage import stage
 from trainyard.storage.verify import verify
 
@@ -115,6 +118,79 @@ def test_what_was_done_before_a_failure_is_not_done_again(tmp_path: Path, memory
     assert verify(tmp_path / "out").ok
 
 
+def failing_once(memory_source: Any, tmp_path: Path) -> Any:
+    """Stage a and b, fail at c."""
+    source = memory_source({"a": b"a" * 10, "b": b"b" * 10, "c": b"c" * 10})
+    source.stale["c"] = 2
+    with pytest.raises(IntegrityError):
+        stage(source, tmp_path / "out", workers=1)
+    return source
+
+
+def rot(file: Path) -> None:
+    """Change the bytes and neither size nor time."""
+    status = file.stat()
+    file.write_bytes(b"?" * status.st_size)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_after_a_restart_of_the_machine_files_are_read_to_be_believed(
+    tmp_path: Path, memory_source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = failing_once(memory_source, tmp_path)
+    monkeypatch.setattr("trainyard.storage.journal.boot_id", lambda: "another")
+    rot(tmp_path / "out" / "a")
+    source.stale["a"] = 2  # This run ends before it has read them all...
+    with pytest.raises(IntegrityError):
+        stage(source, tmp_path / "out", workers=1)
+    source.opened.clear()
+    report = stage(source, tmp_path / "out", workers=1)  # ... and the next one, of the same boot, is not fooled.
+    assert sorted(source.opened) == ["a", "c"]
+    assert report.staged_files == 2
+    assert verify(tmp_path / "out").ok
+
+
+def test_without_a_restart_size_and_time_are_enough(tmp_path: Path, memory_source: Any) -> None:
+    source = failing_once(memory_source, tmp_path)
+    source.opened.clear()
+    assert stage(source, tmp_path / "out", workers=1).staged_files == 1
+    assert source.opened == ["c"]
+
+
+def test_a_removal_does_not_follow_links(tmp_path: Path, memory_source: Any) -> None:
+    stage(memory_source({"sub/a": b"1", "b": b"2"}), tmp_path / "out")
+    (tmp_path / "out" / "sub").rename(tmp_path / "mine")
+    (tmp_path / "out" / "sub").symlink_to(tmp_path / "mine")
+    stage(memory_source({"b": b"2"}), tmp_path / "out")
+    assert (tmp_path / "mine" / "a").read_bytes() == b"1"
+    assert verify(tmp_path / "out").ok
+
+
+def test_a_local_file_that_grows_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "log").write_bytes(b"1")
+
+    class Growing(LocalSource):
+        growths = 1
+
+        def open(self, file: SourceFile, start: int = 0, stop: int | None = None) -> LocalReader:
+            reader = super().open(file, start, stop)
+            if self.growths:
+                self.growths -= 1
+                with open(tmp_path / "source" / "log", "ab") as log:
+                    log.write(b"2")
+            return reader
+
+    source = Growing(tmp_path / "source")
+    stage(source, tmp_path / "out")
+    assert (tmp_path / "out" / "log").read_bytes() == b"12"
+    source.growths = 100
+    (tmp_path / "source" / "log").write_bytes(b"other")
+    with pytest.raises(IntegrityError, match="changed while it was being staged, and again on the second try"):
+        stage(source, tmp_path / "out")
+    assert not (tmp_path / "out" / MANIFEST).exists()
+
+
 def test_a_source_of_unknown_sizes_is_staged(tmp_path: Path, memory_source: Any) -> None:
     report = stage(memory_source({"a": b"x" * 3_000_000}, sizes=False), tmp_path / "out")
     assert report.size_bytes == 3_000_000
@@ -123,7 +199,7 @@ def test_a_source_of_unknown_sizes_is_staged(tmp_path: Path, memory_source: Any)
 def test_a_listing_longer_than_the_first_part_is_staged_while_it_goes_on(
     tmp_path: Path, memory_source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainyard.storage.stage.LISTED_FIRST", 10)
+    monkeypatch.setattr("trainyard.storage.staging.LISTED_FIRST", 10)
     contents = {f"{index:03}": b"x" for index in range(100)}
     source = memory_source(contents)
     opened_while_listing: list[int] = []
