@@ -1,6 +1,6 @@
 """Shapes of plain data: what a table says about a value, checked in one walk that finds every problem.
 
-The typed parts of our kinds are pydantic models. What stays plain dicts (JobSet and pod templates, env, resources,
+The typed parts of our kinds are models (`model`). What stays plain dicts (JobSet and pod templates, env, resources,
 patches) is checked with these: a table of known names and types is shorter and faster than sixty models, and copies
 nothing.
 A null is the same as an absent field, as in Kubernetes.
