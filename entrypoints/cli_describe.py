@@ -43,7 +43,7 @@ def _parts(job: Any, terminal: Any) -> Iterator[str]:
     from trainyard.entrypoints.cli_table import format_fields
     from trainyard.entrypoints.cli_watch import Watcher
 
-    look = Watcher(job).look()
+    look = Watcher(job).glance()
     yield _head(job, look, terminal)
     yield _section("Conditions", _conditions(look.status, terminal), terminal)
     yield _section("Steps", _steps(look, terminal), terminal)

@@ -57,8 +57,8 @@ class LineView:
         self._say(watcher, started)
         self._say_lines(watcher, lines)
         self._say(watcher, ended)
-        for event in look.warnings:
-            self._print(self._terminal.paint(f"{watcher.job.name}: {event.get('message')}", "yellow"))
+        for warning in look.warnings:
+            self._print(self._terminal.paint(f"{watcher.job.name}: {warning}", "yellow"))
 
     def _say(self, watcher: Watcher, lines: Sequence[str]) -> None:
         for line in lines:

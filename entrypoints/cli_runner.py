@@ -108,11 +108,18 @@ def run_all(jobs: Sequence[Job], settings: Settings, terminal: Terminal, *, quie
             viewer.end()
     for state, result in zip(states, results, strict=True):
         if not quiet:
-            terminal.print(summarize(state, Watcher(state).glance(), terminal))
+            terminal.print(_end(state, result, terminal))
         elif result.exit_code:
             errors = Terminal.of(sys.stderr, os.environ)
-            errors.print(summarize(state, Watcher(state).glance(), errors))
+            errors.print(_end(state, result, errors))
     return results
+
+
+def _end(state: JobState, result: RunResult, terminal: Terminal) -> str:
+    try:
+        return summarize(state, Watcher(state).glance(), terminal)
+    except ConfigError:
+        return f"{state.name}  {result.status.get('phase')}: it has been deleted meanwhile"
 
 
 def start_all(jobs: Sequence[Job], settings: Settings, terminal: Terminal, *, quiet: bool) -> list[RunResult]:
@@ -144,7 +151,7 @@ def _run(job: Job, settings: Settings, **more: Any) -> RunResult:
         isolation=settings.isolation,
         allow_host_paths=settings.allow_host_paths,
         replace=settings.replace,
-        on_warning=settings.on_warning,
+        on_warning=lambda text: settings.on_warning(f"{job.request.train_job.name}: {text}"),
         **more,
     )
 

@@ -53,8 +53,8 @@ class Viewer:
                 self._show()
             self._show()
             self._view.close(self._watchers)
-        except BrokenPipeError:
-            return  # Nobody reads any more; the job goes on.
+        except OSError:
+            return  # Nobody reads any more, or the terminal has gone; the job goes on.
         except Exception as error:
             if os.environ.get(DEBUG):
                 raise

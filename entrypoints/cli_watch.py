@@ -4,7 +4,7 @@ A look costs a few small file reads. Works for a job that runs in this process, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,8 @@ from trainyard.entrypoints.cli_view import FINISHED, JobView
 from trainyard.local.state import JobState
 
 _PROGRESS_FIELDS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
+
+_STOPPING: Final = "; every process may finish within its grace period, Ctrl-C again ends them at once"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +61,13 @@ class Look:
         return 0.0 if start is None else (end - start).total_seconds()
 
     @property
-    def warnings(self) -> list[Mapping[str, str]]:
-        """Give the events that warn; how a job ended is told by its status."""
-        return [event for event in self.events if event.get("type") == "Warning" and event.get("reason") != "Failed"]
+    def warnings(self) -> list[str]:
+        """Say what the executor warned of since the look before; how a job ended is told by its status."""
+        return [
+            f"{event.get('message')}{_STOPPING if event.get('reason') == 'Stopping' else ''}"
+            for event in self.events
+            if event.get("type") == "Warning" and event.get("reason") != "Failed"
+        ]
 
     def progress(self, step: Step) -> Mapping[str, Any] | None:
         """Give what a step reported, a trainerStatus; a trainer's stands at its first pod."""
@@ -86,25 +92,23 @@ class Watcher:
         self._notice = ""
 
     def look(self) -> Look:
-        """See what there is now."""
+        """See what there is now, and what was written since the look before."""
         # In this order: a pod that is seen to have ended has written all its lines before.
+        look = self.glance()
+        look = replace(look, lines=tuple(self._follower.read(look.steps)), events=look.events[self._events_seen :])
+        self._events_seen += len(look.events)
+        if look.warnings:
+            self._notice = look.warnings[-1]
+        if look.lines:
+            self._last_line = look.lines[-1].source, clean(look.lines[-1].text)
+        return look
+
+    def glance(self) -> Look:
+        """See what there is now, without the logs; with all events."""
         train_job = self.job.status()
         steps = self.steps()
-        lines = self._follower.read(steps)
-        events = self.job.events()
-        look = Look(
-            now=datetime.now(UTC),
-            train_job=train_job,
-            steps=steps,
-            lines=tuple(lines),
-            events=tuple(events[self._events_seen :]),
-        )
-        self._events_seen = len(events)
-        for event in look.warnings:
-            self._notice = str(event.get("message", ""))
-        if lines:
-            self._last_line = lines[-1].source, clean(lines[-1].text)
-        return look
+        events = tuple(self.job.events())
+        return Look(now=datetime.now(UTC), train_job=train_job, steps=steps, lines=(), events=events)
 
     def steps(self) -> tuple[Step, ...]:
         """List the steps as they are now."""
