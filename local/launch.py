@@ -208,7 +208,9 @@ class ContainerProcess:
 
     def _clean_up_after_keeper(self) -> dict[str, Any]:
         left = kill_survivors(self._launch.marker)
-        message = f"the container's keeper (pid {self._keeper.pid}) was killed, and with it the container"
+        status = self._keeper.returncode
+        what = "was killed" if status < 0 else f"failed with status {status}"
+        message = f"the container's keeper (pid {self._keeper.pid}) {what}, and with it the container"
         if left:
             message += f"; these processes could not be killed: {', '.join(map(str, left))}"
         return {
