@@ -2,6 +2,9 @@
 
 `check_pods` finds every problem before anything is written or started; `prepare_pod` writes the pod's files (volumes,
 token, shims) and gives one `ContainerLaunch` per container. Neither starts anything.
+
+What needs a container engine has no effect here: an image's own files, securityContext, CPU and memory limits,
+affinity, tolerations, hostAliases.
 """
 
 import json

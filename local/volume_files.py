@@ -38,8 +38,7 @@ class _Keyed:
 
 def volume_files(kind: str, source: Mapping[str, Any], pod: PodInstance, context: JobContext) -> Iterator[VolumeFile]:
     """Give the files of one volume, a later one of a path counting; raise ConfigError for the first that is missing."""
-    mode = source.get("defaultMode")
-    mode = DEFAULT_MODE if mode is None else int(mode)
+    mode = _number(source, "defaultMode", DEFAULT_MODE)
     if kind == "projected":
         for part in source.get("sources") or ():
             for part_kind, part_source in part.items():
@@ -113,8 +112,16 @@ def _downward(item: Mapping[str, Any], pod: PodInstance, context: JobContext) ->
 
 
 def _mode(item: Mapping[str, Any], default: int) -> int:
-    mode = item.get("mode")
-    return default if mode is None else int(mode)
+    return _number(item, "mode", default)
+
+
+def _number(entry: Mapping[str, Any], field: str, default: int) -> int:
+    mode = entry.get(field)
+    if mode is None:
+        return default
+    if type(mode) is not int or not 0 <= mode <= 0o777:
+        raise ConfigError(f"{field}: expected a number from 0 to 0777 (octal, without quotes), got {mode!r}")
+    return mode
 
 
 def _safe(path: Any) -> str:

@@ -59,6 +59,7 @@ def test_a_good_pod_has_no_problem_and_nothing_is_written(make_pod: Any, make_co
         ({"pod_volumes": [{"nfs": {"server": "x"}}]}, "volume 'v0': volumes of kind nfs need a cluster"),
         ({"pod_volumes": [{"secret": {"secretName": "s"}}]}, "volume 'v0': Secret 's' is not there (there is none)"),
         ({"pod_volumes": [{"configMap": {"name": "c"}}]}, "volume 'v0': ConfigMap 'c' is not there"),
+        ({"pod_volumes": [{"secret": {"secretName": "s", "defaultMode": "0400"}}]}, "defaultMode: expected a number"),
         ({"pod_volumes": [{"persistentVolumeClaim": {"claimName": "../x"}}]}, "claimName: expected a name"),
         (
             {"pod_volumes": [{"projected": {"sources": [{"clusterTrustBundle": {}}]}}]},
