@@ -77,9 +77,11 @@ def plan_container(container: Mapping[str, Any], pod: PodInstance, context: JobC
     replaced = context.network_text.in_environment(variables, pod)
     verbatim = {key: variables[key] for key in found.from_secrets}
     replaced |= verbatim
+    # Kubernetes knows only what the manifest defines; $(HOME) or $(OUTPUT_PATH) of an image stay as they are.
+    defined = {key: replaced[key] for key in found.values}
 
     words = command_line(program, _words(container, "command"), _words(container, "args"))
-    argv = context.network_text.in_words([expand(word, replaced) for word in words], pod, variables)
+    argv = context.network_text.in_words([expand(word, defined) for word in words], pod, variables)
     working_dir = str(container.get("workingDir") or "")
     mapped = {key: _map(value, substitutions) for key, value in replaced.items()} | verbatim
     return ContainerPlan(
@@ -91,7 +93,7 @@ def plan_container(container: Mapping[str, Any], pod: PodInstance, context: JobC
         system_mounts=system_mounts(container, termination_file, context),
         termination_file=termination_file,
         substitutions=substitutions,
-        variables=replaced,
+        variables=defined,
         problems=tuple(problems),
     )
 

@@ -253,12 +253,12 @@ def test_command_args_and_working_directory(make_pod: Any, run: Any, paths: str,
         1,
         workingDir="/workspace/sub/dir",
         command=["sh", "-c", 'pwd; echo "$@"', "$(NAME)"],
-        args=["$(DIR)/x", "$$(DIR)", "$(MISSING)", "--out=/workspace/y"],
+        args=["$(DIR)/x", "$$(DIR)", "$(MISSING)", "$(HOME)", "--out=/workspace/y"],
         env=[{"name": "NAME", "value": "n"}, {"name": "DIR", "value": "/workspace/$(NAME)"}],
     )
     log, _ = run(pod)
     base = "/workspace" if paths == "namespace" else f"{tmp_path}/state/default/job/pods/job-node-0-1/workspace"
-    assert log == f"{base}/sub/dir\n{base}/n/x $(DIR) $(MISSING) --out={base}/y\n"
+    assert log == f"{base}/sub/dir\n{base}/n/x $(DIR) $(MISSING) $(HOME) --out={base}/y\n"
 
 
 def test_each_container_has_a_working_directory_of_its_own(make_pod: Any, run: Any, tmp_path: Path) -> None:
