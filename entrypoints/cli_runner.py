@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-from trainyard.contract.errors import TrainyardError
+from trainyard.contract.errors import ConfigError, TrainyardError
 from trainyard.controller.api.problem import InvalidError, Problem
 from trainyard.controller.discovery import default_plugins
 from trainyard.controller.lint import lint

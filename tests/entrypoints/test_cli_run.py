@@ -331,3 +331,17 @@ def test_ctrl_c_stops_several_jobs(state: StateDir, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "✗ one  Failed" in text
     assert [left for one in state.jobs() for left in one.processes()] == []
+
+
+def test_a_job_deleted_from_elsewhere_ends_its_run_without_fuss(state: StateDir, tmp_path: Path) -> None:
+    command = [TRAINYARD, "run", "-", "--state-dir", str(state.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(stream(job("gone", f"touch {tmp_path}/ready; exec sleep 60")))
+        process.stdin.close()
+        until(lambda: process.poll() is not None or (tmp_path / "ready").exists())
+        state.job("default", "gone").delete()
+        text = process.stdout.read()
+    assert process.returncode == 1
+    assert text.splitlines()[-1].startswith(("gone  Failed: it has been deleted", "    trainyard", "✗ gone", "  "))
+    assert state.jobs() == []
