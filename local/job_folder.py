@@ -170,11 +170,19 @@ def _lock(path: Path) -> int:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock_fd
         except BlockingIOError:
-            # A reader that looks whether somebody holds the lock holds it itself for a moment.
-            if time.monotonic() > deadline:
+            # A reader that looks whether somebody holds the lock holds it itself for a moment, but shares it.
+            if time.monotonic() > deadline or not _can_share(lock_fd):
                 os.close(lock_fd)
                 raise ConfigError(f"job {path.name!r} is running in {str(path)!r}; {_how_to_delete(path)}") from None
             time.sleep(_LOCK_PAUSE_SECONDS)
+
+
+def _can_share(lock_fd: int) -> bool:
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _make_and_lock(path: Path) -> int:
@@ -227,18 +235,16 @@ def remove_tree(path: Path) -> None:
         path.unlink(missing_ok=True)
         return
 
-    def unlock_and_retry(function: Any, name: str, _: Any) -> None:
-        parent = Path(name).parent
-        if isinstance(_, tuple) and isinstance(_[1], FileNotFoundError):
-            return
-        parent.chmod(0o700)
-        if Path(name).is_dir() and not Path(name).is_symlink():
-            Path(name).chmod(0o700)
-            shutil.rmtree(name, onerror=unlock_and_retry)
-        else:
-            Path(name).unlink(missing_ok=True)
-
-    shutil.rmtree(path, onerror=unlock_and_retry)
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        path.chmod(0o700)
+        for folder, subfolders, _ in os.walk(path):
+            for name in subfolders:
+                inner = Path(folder, name)
+                if not inner.is_symlink():
+                    inner.chmod(0o700)
+        shutil.rmtree(path)
 
 
 def _how_to_delete(path: Path) -> str:

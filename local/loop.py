@@ -42,6 +42,7 @@ class Loop:
         self._order = itertools.count()
         self._soon: deque[Callback] = deque()
         self._stopped = False
+        self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -55,6 +56,8 @@ class Loop:
 
     def call_soon_threadsafe(self, callback: Callback) -> None:
         """Run a callback in the loop's thread at its next turn, waking it up."""
+        if self._closed:
+            return
         self._soon.append(callback)
         try:
             os.write(self._wake_write, b"x")
@@ -94,6 +97,7 @@ class Loop:
 
     def close(self) -> None:
         """Release the descriptors."""
+        self._closed = True
         self._selector.close()
         os.close(self._wake_read)
         os.close(self._wake_write)

@@ -26,6 +26,7 @@ from trainyard.controller.plan import Plan, plan
 from trainyard.controller.runtimes import find_runtime
 from trainyard.local import job_folder as files
 from trainyard.local.engine import Engine
+from trainyard.local.expiry import sweep
 from trainyard.local.job_folder import JobFolder
 from trainyard.local.job_set_spec import read_job_set
 from trainyard.local.machine import LocalMachine, RunRequest, open_machine
@@ -106,7 +107,9 @@ def run(
     planned = plan(job.train_job, job.runtime, plugins=default_plugins(), features=Features(train_job_status=True))
     job_set = read_job_set(planned.job_set)
     request = RunRequest(devices=devices, images=tuple(images), isolation=isolation, allow_host_paths=allow_host_paths)
-    folder = JobFolder.create(StateDir(state_dir).folder(planned.namespace, planned.name), replace=replace)
+    jobs = StateDir(state_dir)
+    sweep(jobs.path)
+    folder = JobFolder.create(jobs.folder(planned.namespace, planned.name), replace=replace)
     machine: LocalMachine | None = None
     try:
         _write(folder, job, planned)

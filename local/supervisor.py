@@ -158,7 +158,7 @@ def _supervise(folder: JobFolder, ready_fd: int) -> bool:
     [train_job] = documents(files.TRAIN_JOB)
     objects = documents(files.PLAN)
     request = stored(files.REQUEST)
-    config_maps = request.pop("configMaps")
+    config_maps, warnings = request.pop("configMaps"), request.pop("warnings")
     manifest = next(one for one in objects if one["kind"] == names.JOBSET)
     job_set = read_job_set(manifest)
     machine = open_machine(
@@ -169,7 +169,7 @@ def _supervise(folder: JobFolder, ready_fd: int) -> bool:
         secrets=(*stored(files.SECRETS), *(one for one in objects if one["kind"] == "Secret")),
         config_maps=(*config_maps, *(one for one in objects if one["kind"] == "ConfigMap")),
     )
-    engine = Engine(folder=folder, train_job=train_job, job_set=job_set, machine=machine)
+    engine = Engine(folder=folder, train_job=train_job, job_set=job_set, machine=machine, warnings=warnings)
     machine.serve_progress(engine.report_progress)
 
     def started() -> None:

@@ -120,6 +120,21 @@ def test_progress_arrives_over_http(start, jobs):
     assert result.status["trainerStatus"]["progressPercentage"] == 50
 
 
+@pytest.mark.parametrize("ttl", [0, 3600])
+def test_the_time_to_live_removes_pods_and_logs_and_keeps_status_and_claims(start, jobs, ttl):
+    claim = {"metadata": {"name": "initializer"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    with_ttl = runtime(ttlSecondsAfterFinished=ttl, volumeClaimPolicies=[{"templates": [claim]}])
+    node = with_ttl["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    node["containers"][0]["volumeMounts"] = [{"name": "initializer", "mountPath": "/workspace"}]
+    result = start("echo model > /workspace/output", runtime=with_ttl)
+    job = jobs.job("default", "j")
+    assert result.exit_code == 0 and job.status()["status"]["phase"] == "Complete"
+    assert job.folder.joinpath("logs").exists() == (ttl > 0)
+    assert job.folder.joinpath("pods").exists() == (ttl > 0)
+    [output] = job.folder.glob("volumes/*/output")
+    assert output.read_text() == "model\n"
+
+
 def test_a_name_in_use_is_refused_and_says_how_to_delete(start, jobs):
     start("true")
     with pytest.raises(ConfigError, match="job 'j' exists in .*trainyard delete j.*--replace"):
