@@ -4,12 +4,13 @@ tune run [torchrun options] RECIPE --config NAME|FILE|auto key=value...      fin
 tune ls | cp | cat | validate | download, and recipes that are not ours      go to torchtune itself, unchanged
 """
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from trainyard.entrypoints.ending import run_to_exit
-from trainyard.trainers.torchtune import command_line
+from trainyard.trainers.torchtune import command_line, threads
 
 
 def tune(environ: Mapping[str, str], argv: Sequence[str]) -> str | None:
@@ -25,7 +26,8 @@ def tune(environ: Mapping[str, str], argv: Sequence[str]) -> str | None:
     if command.launch is not None:
         from trainyard.trainers import torchrun
 
-        torchrun.launch(command.launch)
+        processes = int(command.launch.nproc_per_node)
+        torchrun.launch(command.launch, threads.environment_of_each(processes, environ))
         return None
     from trainyard.trainers.torchtune import process_group, recipe
 
@@ -33,10 +35,15 @@ def tune(environ: Mapping[str, str], argv: Sequence[str]) -> str | None:
 
 
 def _torchtune(argv: Sequence[str]) -> None:
+    from trainyard.trainers import torchrun
+
+    # torchao warns at import that its C++ extensions do not fit this torch; nothing that torchtune does needs them.
+    logging.getLogger("torchao").setLevel(logging.ERROR)
     from torchtune._cli.tune import main as torchtune_main
 
     sys.argv = ["tune", *argv]
-    torchtune_main()
+    with torchrun.true_end({}):
+        torchtune_main()
 
 
 def main() -> NoReturn:

@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,52 +42,64 @@ class RankFailedError(TrainyardError):
         return self._reason
 
 
-def launch(arguments: Namespace) -> None:
+def launch(arguments: Namespace, environ: Mapping[str, str] | None = None) -> None:
     """Run torchrun with its parsed arguments; returns when all ranks have ended well.
+
+    `environ` is added to the environment of the ranks. Raises RankFailedError as `true_end` does.
+    """
+    # Imported here: torch takes a second.
+    from torch.distributed.run import run
+
+    with true_end(environ or {}):
+        run(arguments)
+
+
+@contextlib.contextmanager
+def true_end(environ: Mapping[str, str]) -> Iterator[None]:
+    """Run torchrun within this block, with `environ` added to the environment of its ranks.
 
     Raises RankFailedError with the code of the rank that failed first, 128 + n for signal n.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.run import run
 
-    with tempfile.TemporaryDirectory(prefix="trainyard-ranks-") as folder, _environment(env.FAILURE_DIR, folder):
+    with tempfile.TemporaryDirectory(prefix="trainyard-ranks-") as folder:
         try:
-            run(arguments)
+            with _environment({**environ, env.FAILURE_DIR: folder}):
+                yield
         except ChildFailedError as error:
             # torchrun's own summary, for whoever is used to reading it.
             print(error, file=sys.stderr, flush=True)
-            raise _blame(Path(folder), error.failures.values()) from error
+            raise _blame(Path(folder), error.failures) from error
         except SignalException as error:
             raise _of_signal(Path(folder), int(error.sigval)) from error
 
 
 @contextlib.contextmanager
-def _environment(name: str, value: str) -> Any:
-    """Set a variable of this process for as long as the block runs; the ranks inherit it."""
-    before = os.environ.get(name)
-    os.environ[name] = value
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process for as long as the block runs; the ranks inherit them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
-def _blame(folder: Path, failures: Iterable[Any]) -> RankFailedError:
+def _blame(folder: Path, failures: Mapping[int, Any]) -> RankFailedError:
+    """Choose among the records of the ranks and what torchrun saw of its processes, by global rank."""
     record = failure.first(folder)
     if record is not None and record.termination.code != ExitCode.TRANSIENT:
         return _of_record(record)
-    processes = sorted(failures, key=lambda process: (_weight(process.exitcode), process.timestamp))
-    worst = processes[0] if processes else None
-    if record is not None and (worst is None or _weight(worst.exitcode) > 0 or worst.exitcode == ExitCode.TRANSIENT):
+    rank, worst = min(failures.items(), key=lambda item: (_weight(item[1].exitcode), item[1].timestamp))
+    if record is not None and (_weight(worst.exitcode) > 0 or worst.exitcode == ExitCode.TRANSIENT):
         return _of_record(record)
-    if worst is None:
-        return RankFailedError(f"a rank on {socket.gethostname()} failed", code=1, reason="Error")
     code = worst.exitcode if worst.exitcode > 0 else 128 - worst.exitcode
-    where = f"rank {worst.rank} on {socket.gethostname()}"
+    where = f"rank {rank} on {socket.gethostname()}"
     said = "" if worst.exitcode < 0 else _last_line(worst.message)
     return RankFailedError(f"{where} ended with code {code}: {said or describe(code)}", code=code, reason="Error")
 
@@ -97,9 +109,9 @@ def _weight(exit_code: int) -> int:
 
 
 def _last_line(message: object) -> str:
-    """Take the sentence out of what a script under @record left: the last line of its traceback."""
-    text = message.get("message", "") if isinstance(message, dict) else ""
-    lines = [line for line in str(text).splitlines() if line.strip()]
+    """Take the sentence out of what a script under @record left; other scripts leave nothing but torchrun's advice."""
+    text = message.get("message", "") if isinstance(message, dict) else message
+    lines = [line for line in str(text).splitlines() if line.strip() and "To enable traceback" not in line]
     return lines[-1].strip() if lines else ""
 
 

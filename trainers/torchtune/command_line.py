@@ -3,6 +3,7 @@
 tune run [torchrun options] RECIPE --config NAME|FILE|auto key=value...
 """
 
+import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -77,13 +78,23 @@ def _torchrun_arguments(words: Sequence[str]) -> Namespace:
     return parse_args(list(words))
 
 
-def _launch(arguments: Namespace, words: Sequence[str]) -> Namespace | None:
-    """Complete torchrun's arguments, so that each process runs this very command; None when that is one process."""
-    if arguments.nproc_per_node in ("auto", "gpu"):
-        # torchrun would start a process for each CPU core where there is no GPU; one process uses all of them.
+def _processes(asked: str) -> int:
+    """Count the processes of this node: a number, or a word of torchrun's."""
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    if asked == "cpu":
+        return os.cpu_count() or 1
+    if asked in ("auto", "gpu"):
         import torch
 
-        arguments.nproc_per_node = str(torch.cuda.device_count() or 1)
+        # For auto torchrun would start a process for each core where there is no GPU; one process uses all of them.
+        return torch.cuda.device_count() or 1
+    raise UsageError(f"nproc_per_node: expected a number, auto, gpu or cpu, got {asked!r}")
+
+
+def _launch(arguments: Namespace, words: Sequence[str]) -> Namespace | None:
+    """Complete torchrun's arguments, so that each process runs this very command; None when that is one process."""
+    arguments.nproc_per_node = str(_processes(arguments.nproc_per_node))
     one_node = arguments.nnodes in ("1", "1:1")
     if one_node and arguments.nproc_per_node == "1":
         return None

@@ -19,7 +19,7 @@ from trainyard.trainers.torchtune.components import (
     TransformerDecoder,
     TransformerSelfAttentionLayer,
 )
-from trainyard.trainers.torchtune.lora import AdaptedLinear, Lora
+from trainyard.trainers.torchtune.lora import AdaptedLinear, DoraLinear, Lora
 from trainyard.trainers.torchtune.model_directory import ModelShape
 from trainyard.trainers.torchtune.rotary import RotaryEmbedding
 
@@ -50,12 +50,12 @@ def hugging_face_name(name: str) -> str:
     return f"model.layers.{found[1]}.{_IN_LAYER[found[2]]}"
 
 
-def build(shape: ModelShape, *, max_seq_len: int, lora: Lora | None) -> Any:
-    """Build the decoder on torch's meta device: no memory, no values, but for the rotary angles.
+def build(shape: ModelShape, *, max_seq_len: int, lora: Lora | None, device: torch.device) -> Any:
+    """Build the decoder on torch's meta device: no memory, no values, but for the rotary angles on `device`.
 
     `max_seq_len` is the longest sequence that it will see, tokens.
     """
-    rotary = RotaryEmbedding(shape, max_seq_len)
+    rotary = RotaryEmbedding(shape, max_seq_len).to(device)
     with torch.device("meta"):
         layers = nn.ModuleList(_layer(shape, rotary, max_seq_len, lora) for _ in range(shape.num_layers))
         embeddings = nn.Embedding(shape.vocab_size, shape.embed_dim)
@@ -104,8 +104,13 @@ def _layer(shape: ModelShape, rotary: RotaryEmbedding, max_seq_len: int, lora: L
 
 def _linear(lora: Lora | None, target: str, in_dim: int, out_dim: int, *, bias: bool) -> nn.Module:
     if lora is not None and target in lora.targets:
-        return AdaptedLinear(in_dim, out_dim, lora, bias=bias)
+        return (DoraLinear if lora.use_dora else AdaptedLinear)(in_dim, out_dim, lora, bias=bias)
     return nn.Linear(in_dim, out_dim, bias=bias)
+
+
+def is_quantisable(name: str) -> bool:
+    """Say whether QLoRA keeps a parameter of the decoder in 4 bits: the matrices of attention and MLP."""
+    return name.startswith("layers.") and name.endswith(("proj.weight", "w1.weight", "w2.weight", "w3.weight"))
 
 
 def loss_sum(model: Any, tokens: Tensor, targets: Tensor, *, run_layer: Callable[..., Tensor] | None = None) -> Tensor:

@@ -31,8 +31,10 @@ class Lora:
     """Probability with which an element of the adapter's input is dropped in training."""
     targets: tuple[str, ...]
     """The linear layers that get an adapter, in the order of `TARGETS`."""
-    use_rslora: bool
+    use_rslora: bool = False
     """Scale by alpha / sqrt(rank) instead of alpha / rank."""
+    use_dora: bool = False
+    """Learn the magnitude of each output apart from its direction."""
 
     @property
     def scale(self) -> float:
@@ -43,8 +45,8 @@ class Lora:
 class AdaptedLinear(LoRALinear):
     """torchtune's LoRA layer, y = x W' + b + scale (x A') B', with a forward that makes one pass over y, not three.
 
-    A and B stay in float32 whatever the base's dtype (an update of 1e-4 of a weight is lost in bfloat16), and are cast
-    to that of x to compute.
+    A and B stay in float32 whatever the base's dtype (an update of 1e-4 of a weight is lost in bfloat16), and are
+    cast to that of x to compute. W may be an NF4 tensor (QLoRA): torch then dequantises it for each product.
     """
 
     def __init__(self, in_dim: int, out_dim: int, lora: Lora, *, bias: bool) -> None:
@@ -59,11 +61,68 @@ class AdaptedLinear(LoRALinear):
         out.addmm_(low, self.lora_b.weight.to(x.dtype).t(), alpha=self.scale)
         return out.view(*x.shape[:-1], self.out_dim)
 
+    def trained(self) -> list[nn.Parameter]:
+        """List the parameters of the adapter."""
+        return [self.lora_a.weight, self.lora_b.weight]
+
+    def initialise(self, device: torch.device, generator: torch.Generator) -> None:
+        """Give the adapter its first values: A as in LoRA's own code, B zero, so that the layer computes as before."""
+        bound = 1.0 / math.sqrt(self.in_dim)
+        first = torch.empty(self.rank, self.in_dim).uniform_(-bound, bound, generator=generator)
+        self.lora_a.weight = nn.Parameter(first.to(device))
+        self.lora_b.weight = nn.Parameter(torch.zeros(self.out_dim, self.rank, device=device))
+
+    @torch.no_grad()
     def merged_weight(self) -> Tensor:
         """Compute the plain weight that does the same, float32; the layer itself stays as it is."""
-        with torch.no_grad():
-            delta = self.lora_b.weight.float() @ self.lora_a.weight.float()
-            return self.weight.float() + self.scale * delta
+        return full_precision(self.weight) + self.scale * (self.lora_b.weight @ self.lora_a.weight)
+
+
+class DoraLinear(AdaptedLinear):
+    """y = (m / |V|) (x V') + b with V = W + scale B A and |V| the norm of each row, which is not differentiated.
+
+    Source: DoRA, https://arxiv.org/abs/2402.09353, section 4.3. torchtune's own layer scales the bias as well; PEFT
+    does not.
+    """
+
+    def __init__(self, in_dim: int, out_dim: int, lora: Lora, *, bias: bool) -> None:
+        super().__init__(in_dim, out_dim, lora, bias=bias)
+        self.magnitude = nn.Parameter(torch.empty(out_dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute x: [..., in_dim] -> [..., out_dim]."""
+        rows = self.dropout(x.reshape(-1, self.in_dim))
+        out = functional.linear(rows, self.weight)
+        low = functional.linear(rows, self.lora_a.weight.to(x.dtype))
+        out = out.addmm_(low, self.lora_b.weight.to(x.dtype).t(), alpha=self.scale)
+        out = out * (self.magnitude / self._row_norms()).to(x.dtype)
+        if self.bias is not None:
+            out = out + self.bias
+        return out.view(*x.shape[:-1], self.out_dim)
+
+    def trained(self) -> list[nn.Parameter]:
+        """List the parameters of the adapter."""
+        return [*super().trained(), self.magnitude]
+
+    def initialise(self, device: torch.device, generator: torch.Generator) -> None:
+        """Give the adapter its first values; the magnitude is that of the base weight."""
+        super().initialise(device, generator)
+        self.magnitude = nn.Parameter(self._row_norms())
+
+    @torch.no_grad()
+    def merged_weight(self) -> Tensor:
+        """Compute the plain weight that does the same, float32; the layer itself stays as it is."""
+        return super().merged_weight() * (self.magnitude / self._row_norms())[:, None]
+
+    @torch.no_grad()
+    def _row_norms(self) -> Tensor:
+        """Compute |V|: [out_dim], float32."""
+        return torch.linalg.vector_norm(AdaptedLinear.merged_weight(self), dim=1)
+
+
+def full_precision(weight: Tensor) -> Tensor:
+    """Give a weight as float32, dequantised where it is NF4."""
+    return weight.detach().to(torch.float32)
 
 
 def adapted_layers(model: nn.Module) -> Iterator[tuple[str, AdaptedLinear]]:
@@ -74,7 +133,7 @@ def adapted_layers(model: nn.Module) -> Iterator[tuple[str, AdaptedLinear]]:
 
 
 def initialise(model: nn.Module, device: torch.device, seed: int) -> list[nn.Parameter]:
-    """Give the adapters their first values (A as in LoRA's own code, B zero) and freeze all else.
+    """Give the adapters their first values and freeze all else; the base weights must be loaded.
 
     Returns the adapters' parameters in the order of the decoder. Equal seeds give equal values on every device.
     """
@@ -82,9 +141,6 @@ def initialise(model: nn.Module, device: torch.device, seed: int) -> list[nn.Par
     generator = torch.Generator().manual_seed(seed)
     parameters: list[nn.Parameter] = []
     for _, layer in adapted_layers(model):
-        bound = 1.0 / math.sqrt(layer.in_dim)
-        first = torch.empty(layer.rank, layer.in_dim).uniform_(-bound, bound, generator=generator)
-        layer.lora_a.weight = nn.Parameter(first.to(device))
-        layer.lora_b.weight = nn.Parameter(torch.zeros(layer.out_dim, layer.rank, device=device))
-        parameters += [layer.lora_a.weight, layer.lora_b.weight]
+        layer.initialise(device, generator)
+        parameters += layer.trained()
     return parameters

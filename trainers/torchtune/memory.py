@@ -4,7 +4,6 @@ The estimate counts what dominates (weights, gradients, optimizer, saved activat
 within a quarter, not to the byte.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,11 +11,14 @@ from typing import Final
 import torch
 
 from trainyard.contract.errors import OutOfMemoryError
-from trainyard.trainers.torchtune.config import Config
+from trainyard.trainers.torchtune.config import Config, ModelConfig
+from trainyard.trainers.torchtune.lora import OUTPUT_TARGET
 from trainyard.trainers.torchtune.model_directory import ModelShape
 
 _GIB: Final = 1024**3
 _BYTES: Final = {torch.float32: 4, torch.bfloat16: 2}
+_NF4_BYTES: Final = 0.52
+"""4 bits, and a byte of scale for each block of 64."""
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
 
@@ -45,31 +47,27 @@ def _gib(size: int) -> str:
     return f"{size / _GIB:.1f}" if size >= _GIB / 10 else f"{size / _GIB:.3f}"
 
 
-def adapter_parameters(shape: ModelShape, rank: int, targets: tuple[str, ...]) -> int:
+def adapter_parameters(shape: ModelShape, adapter: ModelConfig) -> int:
     """Count the parameters of an adapter."""
-    q_dim, kv_dim = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
-    both: Mapping[str, int] = {
-        "q_proj": shape.embed_dim + q_dim,
-        "k_proj": shape.embed_dim + kv_dim,
-        "v_proj": shape.embed_dim + kv_dim,
-        "o_proj": q_dim + shape.embed_dim,
-        "gate_proj": shape.embed_dim + shape.intermediate_dim,
-        "up_proj": shape.embed_dim + shape.intermediate_dim,
-        "down_proj": shape.embed_dim + shape.intermediate_dim,
-    }
-    per_layer = sum(size for name, size in both.items() if name in targets)
-    output = shape.embed_dim + shape.vocab_size if "lm_head" in targets else 0
-    return rank * (shape.num_layers * per_layer + output)
+    sizes = {name: size for name, size in shape.matrices().items() if name in adapter.target_modules}
+    count = shape.num_layers * sum(adapter.lora_rank * sum(size) for size in sizes.values())
+    if adapter.use_dora:
+        count += shape.num_layers * sum(size[0] for size in sizes.values())
+    if OUTPUT_TARGET in adapter.target_modules:
+        count += adapter.lora_rank * (shape.vocab_size + shape.embed_dim) + adapter.use_dora * shape.vocab_size
+    return count
 
 
 def estimate(config: Config, shape: ModelShape, *, seq_len: int, dtype: torch.dtype) -> Estimate:
     """Estimate one process' memory when the longest row has `seq_len` tokens."""
     size = _BYTES[dtype]
     weights = shape.parameter_count() * size
+    if config.model is not None and config.model.quantize_base:
+        weights -= round(shape.matrix_parameters() * (size - _NF4_BYTES))
     if config.model is None:
         trained = 3 * weights
     else:
-        trained = 4 * 4 * adapter_parameters(shape, config.model.lora_rank, config.model.target_modules)
+        trained = 4 * 4 * adapter_parameters(shape, config.model)
     tokens = config.batch_size * seq_len
     attention = shape.head_dim * (3 * shape.num_heads + 2 * shape.num_kv_heads + 2 * shape.num_heads)
     per_layer = 6 * shape.embed_dim + attention + 4 * shape.intermediate_dim
@@ -133,6 +131,8 @@ def check(needed: Estimate, config: Config, shape: ModelShape, device: torch.dev
             lower.append("set enable_activation_checkpointing=True")
     if config.model is None:
         lower.append("train an adapter instead (a lora recipe or LORA_CONFIG)")
+    elif not config.model.quantize_base:
+        lower.append("set model.quantize_base=True")
     if config.dtype != "bf16":
         lower.append("use dtype=bf16")
     where = "on this machine" if device.type == "cpu" else f"on {device}"

@@ -20,8 +20,12 @@ class StepMetrics:
     lr: float
     grad_norm: float
     """Before clipping."""
+    tokens: int
+    """Without padding, of all processes, since the line before."""
     tokens_per_second: float
-    """Tokens without padding, of all processes, since the line before."""
+    """The same by wall clock."""
+    cpu_seconds: float
+    """CPU time of the first process since its start, user and system."""
     peak_memory_bytes: int
     """Highest use so far: of the GPU, else of the process (resident)."""
 

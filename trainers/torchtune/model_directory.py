@@ -60,15 +60,32 @@ class ModelShape:
     dtype: str
     """The dtype that config.json names for the weights, such as bfloat16; float32 when it names none."""
 
+    def matrices(self) -> dict[str, tuple[int, int]]:
+        """Give the sizes, out x in, of the matrices of one layer."""
+        q_dim, kv_dim = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        return {
+            "q_proj": (q_dim, self.embed_dim),
+            "k_proj": (kv_dim, self.embed_dim),
+            "v_proj": (kv_dim, self.embed_dim),
+            "o_proj": (self.embed_dim, q_dim),
+            "gate_proj": (self.intermediate_dim, self.embed_dim),
+            "up_proj": (self.intermediate_dim, self.embed_dim),
+            "down_proj": (self.embed_dim, self.intermediate_dim),
+        }
+
+    def matrix_parameters(self) -> int:
+        """Count the parameters of the matrices of all layers."""
+        return self.num_layers * sum(out_dim * in_dim for out_dim, in_dim in self.matrices().values())
+
     def parameter_count(self) -> int:
         """Count the parameters of the base model."""
-        q_dim, kv_dim = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        attention = self.embed_dim * (2 * q_dim + 2 * kv_dim)
-        attention += self.qkv_bias * (q_dim + 2 * kv_dim) + self.output_bias * self.embed_dim
-        mlp = 3 * self.embed_dim * self.intermediate_dim
-        mlp += self.mlp_bias * (2 * self.intermediate_dim + self.embed_dim)
+        sizes = self.matrices()
+        biased = self.qkv_bias * ["q_proj", "k_proj", "v_proj"] + self.output_bias * ["o_proj"]
+        biased += self.mlp_bias * ["gate_proj", "up_proj", "down_proj"]
+        biases = sum(sizes[name][0] for name in biased)
         embeddings = self.vocab_size * self.embed_dim * (1 if self.tied_embeddings else 2)
-        return embeddings + self.num_layers * (attention + mlp + 2 * self.embed_dim) + self.embed_dim
+        norms = (2 * self.num_layers + 1) * self.embed_dim
+        return embeddings + self.matrix_parameters() + self.num_layers * biases + norms
 
 
 class _Fields:

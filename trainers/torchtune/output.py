@@ -25,7 +25,7 @@ from trainyard.contract.errors import from_os_error
 from trainyard.trainers.torchtune import weights
 from trainyard.trainers.torchtune.config import Config, ModelConfig
 from trainyard.trainers.torchtune.decoder import hugging_face_name
-from trainyard.trainers.torchtune.lora import adapted_layers
+from trainyard.trainers.torchtune.lora import adapted_layers, full_precision
 from trainyard.trainers.torchtune.model_directory import ModelShape
 
 _BESIDE_THE_WEIGHTS: Final = (
@@ -41,6 +41,8 @@ _BESIDE_THE_WEIGHTS: Final = (
     "chat_template.jinja",
 )
 """Files of the base model that the tuned one needs too."""
+_PEFT_PARTS: Final = ("lora_A.weight", "lora_B.weight", "lora_magnitude_vector")
+"""PEFT's names of a layer's trained parameters, in the order of `AdaptedLinear.trained`."""
 
 
 def prepare(directory: Path) -> None:
@@ -79,8 +81,9 @@ def save_adapter(model: nn.Module, adapter: ModelConfig, base: Path, folder: Pat
     tensors: dict[str, Tensor] = {}
     for name, layer in adapted_layers(model):
         stem = f"base_model.model.{hugging_face_name(name)}"
-        tensors[f"{stem}.lora_A.weight"] = layer.lora_a.weight.detach().float().cpu().contiguous()
-        tensors[f"{stem}.lora_B.weight"] = layer.lora_b.weight.detach().float().cpu().contiguous()
+        for part, parameter in zip(_PEFT_PARTS, layer.trained(), strict=False):
+            # clone: safetensors refuses tensors that are views of one storage, as trained parameters are.
+            tensors[f"{stem}.{part}"] = parameter.detach().cpu().clone()
     settings = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -118,8 +121,7 @@ def _merged_tensors(model: nn.Module, dtype: torch.dtype) -> Iterator[tuple[str,
     for name, parameter in model.named_parameters():
         if weights.is_adapter(name):
             continue
-        value = merged[name].merged_weight() if name in merged else parameter.detach()
-        # clone: safetensors refuses tensors that are views of one storage, as trained parameters are.
+        value = merged[name].merged_weight() if name in merged else full_precision(parameter)
         yield hugging_face_name(name), value.to(device="cpu", dtype=dtype).clone()
 
 

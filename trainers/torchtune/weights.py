@@ -16,13 +16,14 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainyard.contract.errors import BadDataError, SourceNotFoundError
-from trainyard.trainers.torchtune.decoder import hugging_face_name
+from trainyard.trainers.torchtune.components import to_nf4
+from trainyard.trainers.torchtune.decoder import hugging_face_name, is_quantisable
 from trainyard.trainers.torchtune.model_directory import ModelShape
 
 MAX_SHARD_BYTES: Final = 5 * 1000**3
 """What transformers and the Hub use."""
 _SINGLE: Final = ("model.safetensors", "pytorch_model.bin")
-_ADAPTER_PARTS: Final = ("lora_a.", "lora_b.")
+_ADAPTER_PARTS: Final = ("lora_a.", "lora_b.", ".magnitude")
 
 
 def is_adapter(name: str) -> bool:
@@ -73,9 +74,18 @@ def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
         raise BadDataError(f"{file}: not a whole weights file: {str(error).splitlines()[0]}") from error
 
 
-def load(model: nn.Module, shape: ModelShape, directory: Path, *, device: torch.device, dtype: torch.dtype) -> None:
+def load(
+    model: nn.Module,
+    shape: ModelShape,
+    directory: Path,
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+    quantise: bool = False,
+) -> None:
     """Fill the decoder's base weights from a model directory, converted to `dtype`, on `device`.
 
+    `quantise` puts the matrices of attention and MLP into 4 bits (NF4) as they come, one after the other.
     Raises BadDataError naming the file and the tensor that is missing, has another shape, or belongs to no such model.
     """
     wanted = {hugging_face_name(name): name for name, _ in model.named_parameters() if not is_adapter(name)}
@@ -95,7 +105,8 @@ def load(model: nn.Module, shape: ModelShape, directory: Path, *, device: torch.
                 raise BadDataError(
                     f"{file}: {name!r} has shape {list(tensor.shape)}, config.json asks for {list(expected)}"
                 )
-            loaded[wanted[name]] = tensor.to(device=device, dtype=dtype)
+            converted = tensor.to(device=device, dtype=dtype)
+            loaded[wanted[name]] = to_nf4(converted) if quantise and is_quantisable(wanted[name]) else converted
     missing = sorted(hf for hf, name in wanted.items() if name not in loaded)
     if missing:
         place = str(files[0]) if len(files) == 1 else f"{directory}: its {len(files)} weight files"
