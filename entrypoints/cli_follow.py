@@ -20,6 +20,11 @@ class LogLine:
     text: str
     """The line as it was written."""
 
+    @property
+    def step(self) -> str:
+        """Name the step."""
+        return self.source.partition("/")[0]
+
 
 def sources(step: Step, container: str | None = None) -> list[tuple[str, str, str]]:
     """List a step's logs as (source, pod, container)."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from trainyard.entrypoints.cli_follow import LogLine
 from trainyard.entrypoints.cli_log_file import clean
+from trainyard.entrypoints.cli_steps import Step
 from trainyard.entrypoints.cli_terminal import Terminal, duration
 from trainyard.entrypoints.cli_view import FAILED, RUNNING, SUCCEEDED
 from trainyard.entrypoints.cli_watch import Look, Watcher
@@ -29,39 +30,38 @@ class LineView:
     def show(self, watchers: Sequence[Watcher], looks: Sequence[Look]) -> None:
         """Print what happened since the look before."""
         for watcher, look in zip(watchers, looks, strict=True):
-            self._show(watcher, look, look.lines)
+            for step in look.steps:
+                start, end = self._changes(watcher, step, look)
+                self._say(watcher, start)
+                self._say_lines(watcher, [line for line in look.lines if line.step == step.name])
+                self._say(watcher, end)
+            for warning in look.warnings:
+                self._print(self._terminal.paint(f"{watcher.job.name}: {warning}", "yellow"))
 
     def close(self, watchers: Sequence[Watcher]) -> None:
         """Print unfinished last lines."""
         for watcher in watchers:
             self._say_lines(watcher, watcher.close())
 
-    def _show(self, watcher: Watcher, look: Look, lines: Sequence[LogLine]) -> None:
-        started, ended = [], []
-        for step in look.steps:
-            key = (watcher.job.name, step.name)
-            before = self._states.get(key, ("", 0))
-            self._states[key] = (step.state, step.restarts)
-            if before == self._states[key]:
-                continue
-            again = f" again (try {step.restarts + 1})" if step.restarts else ""
-            if (before[0] not in (RUNNING, SUCCEEDED, FAILED) and step.seconds(look.now) is not None) or (
-                before[0] and step.restarts > before[1]
-            ):
-                started.append(f"{step.name}: started{again}")
-            if step.state in (SUCCEEDED, FAILED):
-                after = f" after {duration(step.seconds(look.now) or 0)}"
-                failure = step.failure()
-                why = f": {failure.to_text()}" if failure is not None else ""
-                ended.append(f"{step.name}: {step.state.lower()}{after}{why}")
-        self._say(watcher, started)
-        self._say_lines(watcher, lines)
-        self._say(watcher, ended)
-        for warning in look.warnings:
-            self._print(self._terminal.paint(f"{watcher.job.name}: {warning}", "yellow"))
+    def _changes(self, watcher: Watcher, step: Step, look: Look) -> tuple[str, str]:
+        """Say that a step started, or ended, since the look before; empty where it did not."""
+        key = (watcher.job.name, step.name)
+        state_before, restarts_before = self._states.get(key, ("", 0))
+        self._states[key] = (step.state, step.restarts)
+        seconds = step.seconds(look.now)
+        start = end = ""
+        if seconds is not None and state_before not in (RUNNING, SUCCEEDED, FAILED):
+            start = f"{step.name}: started"
+        elif step.restarts > restarts_before:
+            start = f"{step.name}: started again (try {step.restarts + 1})"
+        if step.state in (SUCCEEDED, FAILED) and (step.state != state_before or start):
+            failure = step.failure()
+            why = f": {failure.to_text()}" if failure is not None else ""
+            end = f"{step.name}: {step.state.lower()} after {duration(seconds or 0)}{why}"
+        return start, end
 
-    def _say(self, watcher: Watcher, lines: Sequence[str]) -> None:
-        for line in lines:
+    def _say(self, watcher: Watcher, line: str) -> None:
+        if line:
             self._print(self._terminal.paint(self._prefix(watcher) + line, "bold"))
 
     def _say_lines(self, watcher: Watcher, lines: Sequence[LogLine]) -> None:

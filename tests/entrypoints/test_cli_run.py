@@ -345,3 +345,20 @@ def test_a_job_deleted_from_elsewhere_ends_its_run_without_fuss(state: StateDir,
     assert process.returncode == 1
     assert text.splitlines()[-1].startswith(("gone  Failed: it has been deleted", "    trainyard", "✗ gone", "  "))
     assert state.jobs() == []
+
+
+def test_a_job_is_suspended_resumed_and_stopped_from_outside(trainyard: Callable[..., Done], tmp_path: Path) -> None:
+    script = f"echo x >> {tmp_path}/starts; exec sleep 60"
+    trainyard("run", "-", "-q", "-d", stdin=stream(job("held", script)))
+    starts = tmp_path / "starts"
+    until(starts.exists)
+    assert trainyard("suspend", "held").stdout == "held is being suspended\n"
+    assert trainyard("wait", "held", "--for", "suspended", "--timeout", "30s").returncode == 0
+    assert trainyard("resume", "held").returncode == 0
+    until(lambda: starts.read_text().count("x") == 2)
+    assert trainyard("stop", "held").stdout == "held is stopping\n"
+    stopped = trainyard("wait", "held", "--timeout", "30s")
+    assert stopped.returncode == 1
+    assert "stopped on request" in stopped.stderr
+    assert trainyard("resume", "held").returncode == 1
+    assert trainyard("stop", "held").returncode == 0
