@@ -13,7 +13,7 @@ from trainyard.entrypoints.cli_log_file import clean
 from trainyard.entrypoints.cli_steps import Step
 from trainyard.entrypoints.cli_terminal import Terminal, duration
 from trainyard.entrypoints.cli_view import FAILED, RUNNING, SUCCEEDED
-from trainyard.entrypoints.cli_watch import Look, Watcher
+from trainyard.entrypoints.cli_watch import Look, Watcher, how_to_resume
 
 _COLORS: Final = ("cyan", "yellow", "green", "magenta", "blue")
 
@@ -35,13 +35,20 @@ class LineView:
                 self._say(watcher, start)
                 self._say_lines(watcher, [line for line in look.lines if line.step == step.name])
                 self._say(watcher, end)
-            for warning in look.warnings:
-                self._print(self._terminal.paint(f"{watcher.job.name}: {warning}", "yellow"))
+            for notice in (*look.warnings, *self._suspended(watcher, look)):
+                self._print(self._terminal.paint(f"{watcher.job.name}: {notice}", "yellow"))
 
     def close(self, watchers: Sequence[Watcher]) -> None:
         """Print unfinished last lines."""
         for watcher in watchers:
             self._say_lines(watcher, watcher.close())
+
+    def _suspended(self, watcher: Watcher, look: Look) -> list[str]:
+        """Say how a job goes on that was suspended since the look before."""
+        key = (watcher.job.name, "")
+        before, self._states[key] = self._states.get(key), (look.phase, 0)
+        text = how_to_resume(watcher.job, look)
+        return [text] if text and before != self._states[key] else []
 
     def _changes(self, watcher: Watcher, step: Step, look: Look) -> tuple[str, str]:
         """Say that a step started, or ended, since the look before; empty where it did not."""

@@ -1,12 +1,13 @@
 """The last words of `trainyard run`: where the results are, or what failed, the end of its log, and what to try."""
 
-import shlex
 from collections.abc import Iterable
 from typing import Final
 
+from trainyard.contract import names
 from trainyard.entrypoints.cli_advice import advice
 from trainyard.entrypoints.cli_log_file import clean, read_lines
 from trainyard.entrypoints.cli_outcome import Outcome, find_outcomes
+from trainyard.entrypoints.cli_state import command_for
 from trainyard.entrypoints.cli_steps import Failure, Step
 from trainyard.entrypoints.cli_table import format_fields
 from trainyard.entrypoints.cli_terminal import Terminal, cut, duration
@@ -14,9 +15,12 @@ from trainyard.entrypoints.cli_view import sparkline
 from trainyard.entrypoints.cli_watch import Look
 from trainyard.local.blame import find_cause
 from trainyard.local.pod_lifecycle import ContainerFailure
-from trainyard.local.state import DEFAULT_NAMESPACE, JobState, default_state_dir
+from trainyard.local.state import JobState
+from trainyard.local.status import REASON_STOPPED, REASON_SUPERVISOR_DIED
 
 _LOG_LINES: Final = 12
+_NOBODY_FAILED: Final = (REASON_STOPPED, REASON_SUPERVISOR_DIED, names.REASON_DEADLINE_EXCEEDED)
+"""Reasons of a job's end that lie outside of its containers: these were ended, their logs tell nothing."""
 
 
 def summarize(job: JobState, look: Look, terminal: Terminal) -> str:
@@ -34,7 +38,7 @@ def summarize(job: JobState, look: Look, terminal: Terminal) -> str:
             lines.append(terminal.paint(f"  {outcome.folder.relative_to(job.folder)}", "bold"))
         lines.append(_results(outcome, terminal))
     if complete and not outcomes:
-        lines.append(format_fields([("log", _command(job, "logs"))], terminal, indent=2))
+        lines.append(format_fields([("log", command_for(job, "logs"))], terminal, indent=2))
     return "\n".join(lines)
 
 
@@ -48,11 +52,12 @@ def _results(outcome: Outcome, terminal: Terminal) -> str:
 
 
 def _failed(job: JobState, look: Look, terminal: Terminal) -> Iterable[str]:
-    failure = blame(look.steps)
+    failure = None if look.reason in _NOBODY_FAILED else blame(look.steps)
     message = str(look.status.get("message", "")) or "failed"
+    again = ("run again", "the same command with --replace")
     if failure is None or failure.container is None:
         yield f"  {message}"
-        yield format_fields([("look closer", _command(job, "describe"))], terminal, indent=2)
+        yield format_fields([("look closer", command_for(job, "describe")), again], terminal, indent=2)
         return
     where = failure.step if failure.container in ("node", failure.step) else f"{failure.step}/{failure.container}"
     yield f"  {where}, container {failure.container}: {failure.to_text()}"
@@ -67,7 +72,8 @@ def _failed(job: JobState, look: Look, terminal: Terminal) -> Iterable[str]:
     yield format_fields(
         [
             ("to try", advice(failure.exit_code)),
-            ("look closer", f"{_command(job, 'describe')}\n{_command(job, 'logs', *step)}"),
+            ("look closer", f"{command_for(job, 'describe')}\n{command_for(job, 'logs', *step)}"),
+            again,
         ],
         terminal,
         indent=2,
@@ -103,22 +109,11 @@ def started(job: JobState, terminal: Terminal) -> str:
     supervisor = job.supervisor()
     pid = "" if supervisor is None else f", process {supervisor.pid}"
     fields = [
-        ("follow", f"{_command(job, 'logs')} -f"),
-        ("wait", _command(job, "wait")),
-        ("look", _command(job, "describe")),
-        ("stop", _command(job, "stop")),
+        ("follow", f"{command_for(job, 'logs')} -f"),
+        ("wait", command_for(job, "wait")),
+        ("look", command_for(job, "describe")),
+        ("stop", command_for(job, "stop")),
         ("state", str(job.folder)),
     ]
     head = f"{terminal.paint(job.name, 'bold')} started in the background{pid}"
     return f"{head}\n{format_fields(fields, terminal, indent=2)}"
-
-
-def _command(job: JobState, verb: str, *arguments: str) -> str:
-    """Write a command line that reaches this job."""
-    words = ["trainyard", verb, job.name, *arguments]
-    if job.namespace != DEFAULT_NAMESPACE:
-        words += ["-n", job.namespace]
-    state_dir = job.folder.parent.parent
-    if state_dir != default_state_dir():
-        words += ["--state-dir", str(state_dir)]
-    return shlex.join(words)

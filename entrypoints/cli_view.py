@@ -18,6 +18,7 @@ FAILED: Final = "Failed"
 
 FINISHED: Final = ("Complete", "Failed")
 """Phases of a job that ends there."""
+SUSPENDED: Final = "Suspended"
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = "_.-~=^*#"

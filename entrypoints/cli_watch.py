@@ -13,8 +13,9 @@ from trainyard.contract import names, paths
 from trainyard.entrypoints.cli_follow import Follower, LogLine
 from trainyard.entrypoints.cli_log_file import LogTail, clean
 from trainyard.entrypoints.cli_outcome import loss_of, output_folders
+from trainyard.entrypoints.cli_state import command_for
 from trainyard.entrypoints.cli_steps import Step, parse_time, steps_of, to_view
-from trainyard.entrypoints.cli_view import FINISHED, JobView
+from trainyard.entrypoints.cli_view import FINISHED, SUSPENDED, JobView
 from trainyard.local.state import JobState
 
 _PROGRESS_FIELDS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
@@ -47,6 +48,12 @@ class Look:
     def phase(self) -> str:
         """Queued, Initializing, Running, Suspended, Complete or Failed."""
         return str(self.status.get("phase", "Queued"))
+
+    @property
+    def reason(self) -> str:
+        """Say why it is Complete or Failed, in CamelCase; empty before."""
+        ended = (one for one in self.status.get("conditions") or () if one.get("type") in FINISHED)
+        return next((str(one.get("reason", "")) for one in ended if one.get("status") == "True"), "")
 
     @property
     def is_finished(self) -> bool:
@@ -132,7 +139,7 @@ class Watcher:
             steps=tuple(to_view(step, look.now, look.progress(step)) for step in look.steps),
             losses=tuple(self._losses),
             last_line=None if look.is_finished else self._last_line,
-            notice="" if look.is_finished else self._notice,
+            notice="" if look.is_finished else how_to_resume(self.job, look) or self._notice,
         )
 
     def _read_losses(self) -> None:
@@ -142,3 +149,8 @@ class Watcher:
                 return
             self._metrics = LogTail(found)
         self._losses.extend(loss for line in self._metrics.read() if (loss := loss_of(line)) is not None)
+
+
+def how_to_resume(job: JobState, look: Look) -> str:
+    """Say how a suspended job goes on; empty for another one."""
+    return f"suspended: `{command_for(job, 'resume')}` in another terminal starts it" if look.phase == SUSPENDED else ""
