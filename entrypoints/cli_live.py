@@ -43,7 +43,8 @@ _STYLES: Final = {
     "Suspended": "bold yellow",
     "Stopping": "bold yellow",
 }
-_BAR_WIDTH: Final = 24
+_NARROWEST_BAR: Final = 6
+_WIDEST_BAR: Final = 24
 _WIDEST_SPARKLINE: Final = 48
 _WIDE: Final = 72
 """Columns from which on the state is spelled out beside its mark."""
@@ -88,7 +89,7 @@ def _steps(job: JobView, terminal: Terminal) -> list[Text]:
         if terminal.width >= _WIDE:
             line.append(f"  {step.state:9}", style)
         line.append("  " + ("" if step.seconds is None else duration(step.seconds)).rjust(6) + "  ")
-        line.append_text(_doing(step, terminal))
+        line.append_text(_doing(step, terminal, terminal.width - line.cell_len))
         lines.append(line)
     if len(steps) < len(job.steps):
         lines.append(Text(f"    and {len(job.steps) - len(steps)} more", "dim"))
@@ -107,25 +108,27 @@ def _chosen(steps: tuple[StepView, ...]) -> tuple[StepView, ...]:
     return tuple(step for step in steps if id(step) in keep)
 
 
-def _doing(step: StepView, terminal: Terminal) -> Text:
+def _doing(step: StepView, terminal: Terminal, width: int) -> Text:
+    """Say what a step does, or did; the bar takes what the words leave of the width."""
     text = Text()
     if step.percent is not None and step.state == RUNNING:
-        text.append_text(_bar(step.percent, terminal))
         text.append(f" {step.percent:3d} %")
         if step.remaining_seconds is not None:
             text.append(f"  {duration(step.remaining_seconds)} left", "dim")
-        shown = [f"{name} {value}" for name, value in step.metrics.items() if name not in ("loss",)]
+        shown = [f"{name} {value}" for name, value in step.metrics.items() if name != "loss"]
         if shown:
             text.append(f"  {', '.join(shown[:3])}", "dim")
     elif step.note:
         text.append(step.note, _STYLES[FAILED] if step.state == FAILED else "dim")
     if step.restarts:
         text.append(f"  restarted {step.restarts} x", "yellow")
+    if step.percent is not None and step.state == RUNNING:
+        bar_width = max(_NARROWEST_BAR, min(_WIDEST_BAR, width - text.cell_len))
+        text = _bar(step.percent, bar_width, terminal).append_text(text)
     return text
 
 
-def _bar(percent: int, terminal: Terminal) -> Text:
-    width = max(6, min(_BAR_WIDTH, terminal.width - 56))
+def _bar(percent: int, width: int, terminal: Terminal) -> Text:
     full = round(width * min(100, max(0, percent)) / 100)
     return Text.assemble(
         (terminal.pick("━", "#") * full, "cyan"),

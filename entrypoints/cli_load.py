@@ -6,7 +6,7 @@ stream, then in `--runtime`, then among the shipped ones. What is wrong is colle
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainyard.contract.errors import ConfigError, TrainyardError
@@ -71,7 +71,7 @@ def read_input(
         try:
             train_job = _load_train_job(document, sets, namespace, before_load)
         except TrainyardError as error:
-            problems.extend(problems_of(error))
+            problems.extend(map(_with_hint, problems_of(error)) if before_load is None else problems_of(error))
             continue
         runtime = None
         try:
@@ -91,6 +91,13 @@ def read_input(
 def problems_of(error: TrainyardError) -> tuple[Problem, ...]:
     """Give an error's problems; one that knows only a sentence becomes one problem."""
     return error.problems if isinstance(error, InvalidError) else (Problem(path="", message=str(error)),)
+
+
+def _with_hint(problem: Problem) -> Problem:
+    """Tell who wrote a plain path as a source, which `run` takes, why a cluster does not."""
+    if not problem.path.endswith(".storageUri") or not problem.message.startswith("expected SCHEME"):
+        return problem
+    return replace(problem, message=f"{problem.message}; a plain path is for `trainyard run` on one machine")
 
 
 def _load_runtimes(documents: Documents, problems: list[Problem]) -> tuple[TrainingRuntime, ...]:
