@@ -18,8 +18,6 @@ State = Literal["waiting", "running", "terminated"]
 REASON_NOT_STARTED: Final = "StartError"
 REASON_INITIALIZING: Final = "PodInitializing"
 REASON_BACK_OFF: Final = "CrashLoopBackOff"
-EXIT_NOT_STARTED: Final = 128
-"""What container engines report for a command that could not be started."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -42,8 +40,10 @@ class ContainerRun:
     finished_at: datetime | None = None
     ended_by_us: bool = False
     """Whether the end was asked for (deletion, a sidecar's turn to end)."""
+    is_up: bool = False
+    """Whether its command is executing."""
     has_started: bool = False
-    """Whether it is up: at once without a startupProbe."""
+    """Whether it was up once, and its startupProbe, if any, succeeded: what follows a sidecar may start."""
     ready: bool = False
     process: ContainerProcess | None = field(default=None, repr=False)
 

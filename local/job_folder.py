@@ -25,8 +25,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from trainyard.contract.errors import CannotWriteError, ConfigError, NoSpaceError, TrainyardError, from_os_error
 from trainyard.local.liveness import ProcessIdentity
 
@@ -99,10 +97,9 @@ class JobFolder:
 
     def write_yaml(self, name: str, documents: Iterable[Mapping[str, Any]]) -> None:
         """Replace a YAML stream."""
-        text = yaml.dump_all(
-            [dict(document) for document in documents], Dumper=_Dumper, sort_keys=False, allow_unicode=True
-        )
-        self._write(name, text.encode("utf-8", "replace"))
+        from trainyard.local.yaml_text import write_stream
+
+        self._write(name, write_stream(documents).encode("utf-8", "replace"))
 
     def append_event(self, event: Mapping[str, str]) -> None:
         """Add one line to the events."""
@@ -148,17 +145,6 @@ class JobFolder:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
         partial.replace(target)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as a person would."""
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _represent_text)
 
 
 def _lock(path: Path) -> int:

@@ -86,7 +86,6 @@ class JobSetSpec:
 
     name: str
     namespace: str
-    metadata: Mapping[str, Any]
     replicated_jobs: tuple[ReplicatedJob, ...]
     success_operator: str
     success_targets: tuple[str, ...]
@@ -154,7 +153,6 @@ def read_job_set(manifest: Mapping[str, Any]) -> JobSetSpec:
     return JobSetSpec(
         name=name,
         namespace=namespace,
-        metadata=metadata,
         replicated_jobs=jobs,
         success_operator=operator,
         success_targets=targets,

@@ -16,12 +16,10 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from trainyard.contract.errors import TrainyardError, from_os_error
-from trainyard.contract.exit_codes import ExitCode
 from trainyard.contract.termination import TerminationMessage
 from trainyard.local import clock
 from trainyard.local.blame import ContainerFailure
 from trainyard.local.container_run import (
-    EXIT_NOT_STARTED,
     REASON_BACK_OFF,
     REASON_NOT_STARTED,
     ContainerRun,
@@ -219,7 +217,7 @@ class PodRun:
         for container in self._init:
             if container.role == "sidecar":
                 self._keep_up(container)
-                if not container.has_started:
+                if not container.has_started and self.phase == "Pending":
                     return
             elif not self._passed(container):
                 return
@@ -279,24 +277,23 @@ class PodRun:
         except (TrainyardError, OSError) as error:
             known = error if isinstance(error, TrainyardError) else from_os_error(error, f"start {container.name}")
             message = TerminationMessage.from_error(known)
-            code = EXIT_NOT_STARTED if known.code == ExitCode.TRANSIENT else int(known.code)
-            self._ended(container, code, message.to_json(), REASON_NOT_STARTED)
+            self._ended(container, message.code, message.to_json(), REASON_NOT_STARTED)
             return
-        self._world.event("Normal", "Started", f"Pod/{self.name}", f"Started container {container.name}")
         process = container.process
         self._world.loop.watch(process.fileno(), partial(self._poll, container, process))
-        self._begin_probes(container)
 
     def _keep_log(self, container: ContainerRun) -> None:
         log = container.log_file
         if log is not None and log.exists():
             log.replace(log.with_suffix(".previous.log"))
 
-    def _begin_probes(self, container: ContainerRun) -> None:
+    def _came_up(self, container: ContainerRun) -> None:
+        """Take in that the command is executing: from now on it is ready, or probed."""
+        container.is_up = True
+        self._world.event("Normal", "Started", f"Pod/{self.name}", f"Started container {container.name}")
         startup = container.spec.get("startupProbe")
-        container.has_started = startup is None
-        container.ready = False
-        if startup is None:
+        if startup is None or self._stopping:
+            container.has_started = True
             self._begin_readiness(container)
         else:
             self._add_probe(container, startup, partial(self._startup_verdict, container))
@@ -315,7 +312,7 @@ class PodRun:
     def _startup_verdict(self, container: ContainerRun, success: bool) -> None:
         if not success:
             self._end_unhealthy(container, "startup")
-        elif not container.has_started:
+        else:
             container.has_started = True
             self._timers[container.name].cancel()
             self._begin_readiness(container)
@@ -351,7 +348,13 @@ class PodRun:
 
     def _poll(self, container: ContainerRun, process: ContainerProcess) -> None:
         end = process.poll()
-        if end is None or container.process is not process:
+        if container.process is not process:
+            return
+        if process.is_started and not container.is_up:
+            self._came_up(container)
+            if end is None:
+                self._advance()
+        if end is None:
             return
         self._world.loop.unwatch(process.fileno())
         container.started_at = end.started_at
@@ -368,7 +371,7 @@ class PodRun:
         container.state, container.exit_code = "terminated", exit_code
         container.message, container.reason = message, reason
         container.finished_at = finished_at or clock.now()
-        container.ready = container.has_started = False
+        container.ready = container.is_up = False
         ran_seconds = (container.finished_at - (container.started_at or container.finished_at)).total_seconds()
         if ran_seconds >= self._world.timing.backoff_reset_seconds:
             container.failures_in_a_row = 0

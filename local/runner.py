@@ -154,6 +154,8 @@ def run(
     machine.serve_progress(engine.report_progress)
     try:
         engine.run(signals=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    except OSError as error:
+        raise from_os_error(error, f"run job {planned.name!r} in {str(folder.path)!r}") from error
     finally:
         folder.close()
     final = engine.snapshot().train_job

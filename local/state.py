@@ -290,14 +290,13 @@ class JobState:
             return None
 
     def _yaml(self, name: str) -> list[dict[str, Any]]:
-        import yaml
+        from trainyard.local.yaml_text import read_stream
 
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
             text = (self.folder / name).read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"job {self.name!r}: cannot read {name}: {error.strerror or error}") from error
-        return [document for document in yaml.load_all(text, loader) if document is not None]
+        return read_stream(text)
 
 
 def _is_finished(train_job: Mapping[str, Any]) -> bool:

@@ -141,16 +141,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _supervise(folder: JobFolder, ready_fd: int) -> bool:
-    import yaml
-
     from trainyard.contract import names
     from trainyard.local.engine import Engine
     from trainyard.local.job_set_spec import read_job_set
     from trainyard.local.machine import RunRequest, open_machine
+    from trainyard.local.yaml_text import read_stream
 
     def documents(name: str) -> list[dict[str, Any]]:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return list(yaml.load_all((folder.path / name).read_text(encoding="utf-8"), loader))
+        return read_stream((folder.path / name).read_text(encoding="utf-8"))
 
     def stored(name: str) -> Any:
         return json.loads((folder.path / name).read_text(encoding="utf-8"))

@@ -33,17 +33,23 @@ def test_a_failed_job_names_the_pod_the_code_and_the_last_line(make_job, write):
     )
 
 
-@pytest.mark.parametrize("status", ["Complete", "Ready"])
-def test_depends_on_holds_a_job_back(make_job, write, status):
-    first = "echo first >> order; " + (write.wait_for("second-ran") if status == "Ready" else "")
+def test_complete_holds_a_job_back_until_the_other_has_succeeded(make_job, write):
     job = make_job(
-        write.replicated("first", first),
-        write.replicated(
-            "second", "echo second >> order; touch second-ran", dependsOn=[{"name": "first", "status": status}]
-        ),
+        write.replicated("first", "sleep 0.05; echo first >> order"),
+        write.replicated("second", "echo second >> order", dependsOn=[{"name": "first", "status": "Complete"}]),
     )
     assert job.run()["phase"] == "Complete"
     assert job.lines() == ["first", "second"]
+
+
+def test_ready_holds_a_job_back_until_the_other_runs(make_job, write):
+    job = make_job(
+        write.replicated("first", write.wait_for("second-ran")),
+        write.replicated("second", "touch second-ran", dependsOn=[{"name": "first", "status": "Ready"}]),
+    )
+    assert job.run()["phase"] == "Complete"
+    started = [event["object"] for event in job.watcher.events if event["reason"] == "Started"]
+    assert started == ["Pod/j-first-0-0", "Pod/j-second-0-0"]
 
 
 def test_a_failed_dependency_never_starts_what_depends_on_it(make_job, write):

@@ -1,5 +1,6 @@
 """Containers of a pod start, restart and end in the kubelet's order."""
 
+import errno
 import socket
 
 import pytest
@@ -91,6 +92,19 @@ def test_a_command_that_cannot_be_started_fails_the_pod(make_job, write):
     status = job.run()
     assert status["phase"] == "Failed" and "no-such-command" in status["message"]
     assert job.container("j-w-0-0")["reason"] == "StartError"
+
+
+@pytest.mark.parametrize("step", ["prepare", "start"])
+def test_what_cannot_be_prepared_or_started_fails_the_pod_with_its_code(make_job, write, monkeypatch, step):
+    job = make_job(write.replicated("w", "true"))
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(job.machine, step, fail)
+    status = job.run()
+    assert job.container("j-w-0-0")["exitCode"] == 74
+    assert status["message"].startswith("pod j-w-0-0, container c: exit code 74 (the disk or quota is full): NoSpace")
 
 
 def test_a_pods_own_deadline_fails_it(make_job, write):

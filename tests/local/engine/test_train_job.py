@@ -66,12 +66,14 @@ def test_a_suspended_job_starts_nothing_until_it_is_resumed(make_job, write):
 
 def test_suspending_ends_the_pods_without_failing_and_resuming_starts_them_anew(make_job, write):
     script = "echo $ATTEMPT >> order; [ $ATTEMPT = 1 ] && exit 0; touch up; exec sleep 60"
-    job = make_job(write.replicated("node", script), failurePolicy={"maxRestarts": 0})
+    probe = {"exec": {"command": ["test", "-e", "up"]}}
+    container = write.shell(script, readinessProbe=probe)
+    job = make_job(write.replicated("node", container), failurePolicy={"maxRestarts": 0})
     asked = []
 
     def act(snapshot):
         status = snapshot.train_job["status"]
-        if not asked and snapshot.pods and snapshot.pods[0]["ready"] and (job.path / "up").exists():
+        if not asked and snapshot.pods and snapshot.pods[0]["ready"]:
             asked.append("suspend")
             control.send(job.path / "control", "suspend")
         elif asked == ["suspend"] and status["phase"] == "Suspended" and snapshot.pods[0]["phase"] == "Failed":
@@ -79,8 +81,6 @@ def test_suspending_ends_the_pods_without_failing_and_resuming_starts_them_anew(
             control.send(job.path / "control", "resume")
 
     job.watcher.on_snapshot = act
-    # A probe of the file makes another snapshot come when it is there.
-    job.engine.loop.call_later(0.5, job.engine.changed)
     status = job.run()
     assert status["phase"] == "Complete" and job.lines() == ["0", "1"]
     assert asked[1]["suspended"] == 1 and asked[1]["failed"] == 0
