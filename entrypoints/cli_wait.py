@@ -65,7 +65,7 @@ def wait(
     began = time.monotonic()
     while True:
         train_job = job.status()
-        if not train_job:
+        if not job.folder.exists():
             complain([f"job {name!r} was deleted while it was waited for"])
             raise typer.Exit(FAILED)
         phase = _phase(train_job)

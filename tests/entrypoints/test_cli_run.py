@@ -340,8 +340,11 @@ def test_a_job_deleted_from_elsewhere_ends_its_run_without_fuss(state: StateDir,
         process.stdin.write(stream(job("gone", f"touch {tmp_path}/ready; exec sleep 60")))
         process.stdin.close()
         until(lambda: process.poll() is not None or (tmp_path / "ready").exists())
-        state.job("default", "gone").delete()
-        text = process.stdout.read()
+        waiting = [TRAINYARD, "wait", "gone", "--for", "complete", "--state-dir", str(state.path)]
+        with subprocess.Popen(waiting, stderr=subprocess.PIPE, text=True) as waiter:
+            state.job("default", "gone").delete()
+            text = process.stdout.read()
+            assert waiter.wait(timeout=60) in (1, 2)
     assert process.returncode == 1
     assert text.splitlines()[-1].startswith(("gone  Failed: it has been deleted", "    trainyard", "✗ gone", "  "))
     assert state.jobs() == []
