@@ -1,6 +1,7 @@
 """Tiny models and data, made here: seeded, real formats, trained on in a second."""
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,14 @@ def write_tokenizer(folder: Path, *, bos: bool = True) -> int:
 def write_model(folder: Path, family: str = "llama", **settings: Any) -> Path:
     """Write a tiny model directory with transformers: config.json, model.safetensors, tokenizer."""
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # transformers and peft import torchao from places that it has deprecated.
+        import peft  # noqa: F401
+        from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+    for name, value in settings.items():
+        settings[name] = LLAMA3_ROPE if value == "LLAMA3_ROPE" else value
     vocab_size = write_tokenizer(folder)
     kinds: dict[str, tuple[Any, Any]] = {
         "llama": (LlamaConfig, LlamaForCausalLM),
@@ -75,7 +82,7 @@ def write_model(folder: Path, family: str = "llama", **settings: Any) -> Path:
     }
     config_class, model_class = kinds[family]
     torch.manual_seed(1)
-    config = config_class(vocab_size=vocab_size, bos_token_id=0, eos_token_id=1, **{**TINY, **settings})
+    config = config_class(**{**TINY, "vocab_size": vocab_size, "bos_token_id": 0, "eos_token_id": 1, **settings})
     model = model_class(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -106,10 +113,29 @@ def questions(count: int) -> list[dict[str, str]]:
     ]
 
 
+@pytest.fixture(name="write_model", scope="session")
+def give_write_model() -> Callable[..., Path]:
+    """Give the writer of model directories."""
+    return write_model
+
+
+@pytest.fixture(name="write_rows")
+def give_write_rows() -> Callable[[Path, Sequence[dict[str, Any]]], Path]:
+    """Give the writer of data files."""
+    return write_rows
+
+
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Llama with grouped queries, made once."""
     return write_model(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="session")
+def wide_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of one layer, wide enough for NF4's blocks, made once."""
+    sizes = {"hidden_size": 256, "intermediate_size": 512, "num_key_value_heads": 4, "num_hidden_layers": 1}
+    return write_model(tmp_path_factory.mktemp("wide"), **sizes)
 
 
 @pytest.fixture

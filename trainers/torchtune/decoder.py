@@ -37,6 +37,17 @@ _IN_LAYER: Final = {
 _OUTSIDE: Final = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
 
 
+class Norm(RMSNorm):
+    """torchtune's RMSNorm, computed in one kernel in every dtype: it sums up in float32 whatever its input is.
+
+    torchtune's own forward hands over float32 values and a bfloat16 scale, for which there is no kernel.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise x: [..., dim]."""
+        return functional.rms_norm(x, self.normalized_shape, self.scale, self.eps)
+
+
 def hugging_face_name(name: str) -> str:
     """Translate the name of a module or parameter of the decoder: `layers.0.attn.output_proj.weight`."""
     stem, dot, last = name.rpartition(".")
@@ -69,7 +80,7 @@ def build(shape: ModelShape, *, max_seq_len: int, lora: Lora | None, device: tor
             max_seq_len=max_seq_len,
             num_heads=shape.num_heads,
             head_dim=shape.head_dim,
-            norm=RMSNorm(shape.embed_dim, eps=shape.norm_eps),
+            norm=Norm(shape.embed_dim, eps=shape.norm_eps),
             output=output,
         )
 
@@ -97,8 +108,8 @@ def _layer(shape: ModelShape, rotary: RotaryEmbedding, max_seq_len: int, lora: L
     return TransformerSelfAttentionLayer(
         attn=attention,
         mlp=mlp,
-        sa_norm=RMSNorm(dim, eps=shape.norm_eps),
-        mlp_norm=RMSNorm(dim, eps=shape.norm_eps),
+        sa_norm=Norm(dim, eps=shape.norm_eps),
+        mlp_norm=Norm(dim, eps=shape.norm_eps),
     )
 
 

@@ -126,8 +126,10 @@ def _merged_tensors(model: nn.Module, dtype: torch.dtype) -> Iterator[tuple[str,
 
 
 def save_config(config: Config, file: Path) -> None:
-    """Write the resolved configuration, in the form that `--config` reads."""
-    file.write_text(yaml.safe_dump(_plain(dataclasses.asdict(config)), sort_keys=False), encoding="utf-8")
+    """Write the resolved configuration, in the form that `--config` reads; the method is the recipe's to say."""
+    values = _plain(dataclasses.asdict(config))
+    again = f"# tune run {values.pop('method')}_finetune_single_device --config {file.name}    does the same again\n"
+    file.write_text(again + yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

@@ -60,10 +60,10 @@ _FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
     "lr_scheduler._component_": ("torchtune.training.lr_schedulers.get_cosine_schedule_with_warmup",),
     # What is always so here.
     "metric_logger": (_ANY,),
+    "profiler": (_ANY,),
     "log_peak_memory_stats": (True, False),
     "save_adapter_weights_only": (True, False),
     "profiler.enabled": (False,),
-    "profiler": (_ANY,),
     # What is not there yet, or for one process makes no difference.
     "compile": (False,),
     "dataset.packed": (False,),
@@ -75,6 +75,10 @@ _FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
     "tokenizer.prompt_template": (None,),
 }
 """Keys of torchtune's that have no field here, and the values at which they mean what happens anyway."""
+_FREE_SECTIONS: Final = ("metric_logger", "profiler")
+"""Sections of which any key may be given: what they set up is always there, or never."""
+_VARIABLE: Final = re.compile(r"\$\{([\w.]+)\}")
+
 _OF_NAMED_CONFIG: Final = frozenset(
     """batch_size epochs gradient_accumulation_steps max_steps_per_epoch seed shuffle clip_grad_norm log_every_n_steps
     enable_activation_checkpointing optimizer.lr optimizer.weight_decay lr_scheduler.num_warmup_steps model.lora_rank
@@ -148,9 +152,11 @@ def _build(method: str, layers: Iterable[_Layer]) -> Config:
     flat: dict[str, Any] = {}
     targets = frozenset[str](ModelConfig().target_modules)
     for layer in layers:
-        targets = _targets(targets, layer)
+        targets = _targets(targets, {key: given for key, given in layer.items() if given.value is not None})
         for key, given in layer.items():
-            if key in _FIELDS and key != "model.target_modules":
+            if given.value is None:
+                flat.pop(key, None)  # An empty value means the default, as it does in torchtune's configs.
+            elif key in _FIELDS and key != "model.target_modules":
                 flat[key] = convert(given.value, _FIELDS[key], f"{key} ({given.origin})", given.text)
     sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
     top: dict[str, Any] = {"method": method}
@@ -165,10 +171,8 @@ def _build(method: str, layers: Iterable[_Layer]) -> Config:
     else:
         del sections["model"]
     for name, values in sections.items():
-        # A None for a field that cannot be None means: leave the default, as an empty value in YAML does.
-        kind = _SECTIONS[name]
-        top[name] = kind(**{field: value for field, value in values.items() if value is not None})
-    return _checked(Config(**{field: value for field, value in top.items() if value is not None}))
+        top[name] = _SECTIONS[name](**values)
+    return _checked(Config(**top))
 
 
 def _targets(before: frozenset[str], layer: _Layer) -> frozenset[str]:
@@ -254,9 +258,12 @@ def _config_layer(config: str) -> _Layer:
     raw = _read_yaml(named or path)
     layer: _Layer = {}
     flat = dict(_flatten(raw))
+    variables = {name for value in flat.values() if isinstance(value, str) for name in _VARIABLE.findall(value)}
     for key, value in flat.items():
         if named is not None and (key not in _OF_NAMED_CONFIG or value is None):
             continue
+        if key in variables and not _is_known(key):
+            continue  # A name of the file's own, there only to be put into other values.
         value = _interpolate(value, flat, config)
         _enter(layer, key, _Given(value, f"config {config}", repr(value)), strict=named is None)
     return layer
@@ -308,7 +315,7 @@ def _interpolate(value: Any, flat: Mapping[str, Any], config: str) -> Any:
             raise ConfigError(f"--config {config}: {match[0]} names no value of the file")
         return str(flat[match[1]])
 
-    return re.sub(r"\$\{([\w.]+)\}", put, value)
+    return _VARIABLE.sub(put, value)
 
 
 def _lora_config(environ: Mapping[str, str]) -> _Layer:
@@ -340,12 +347,19 @@ def _enter(layer: _Layer, key: str, given: _Given, *, strict: bool) -> None:
     if key in _FIELDS or key in _ALIASES:
         layer[key] = given
         return
-    section = key.partition(".")[0]
-    allowed = _FIXED.get(key, _FIXED.get(section) if section in ("metric_logger", "profiler") else None)
-    if allowed is None:
+    if not _is_known(key):
         raise ConfigError(f"{key} ({given.origin}): unknown key{_near(key, (*_FIELDS, *_ALIASES, *_FIXED))}")
+    allowed = _FIXED[key] if key in _FIXED else _FIXED[_section(key)]
     if strict and _ANY not in allowed and given.value not in allowed:
         raise UnsupportedError(f"{key} ({given.origin}): {given.text} is not supported; {_only(allowed)}")
+
+
+def _is_known(key: str) -> bool:
+    return key in _FIELDS or key in _ALIASES or key in _FIXED or _section(key) in _FREE_SECTIONS
+
+
+def _section(key: str) -> str:
+    return key.partition(".")[0]
 
 
 def _key(key: str) -> str:
