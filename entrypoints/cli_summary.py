@@ -13,8 +13,7 @@ from trainyard.entrypoints.cli_table import format_fields
 from trainyard.entrypoints.cli_terminal import Terminal, cut, duration
 from trainyard.entrypoints.cli_view import sparkline
 from trainyard.entrypoints.cli_watch import Look
-from trainyard.local.blame import find_cause
-from trainyard.local.pod_lifecycle import ContainerFailure
+from trainyard.local.blame import ContainerFailure, find_cause
 from trainyard.local.state import JobState
 from trainyard.local.status import REASON_STOPPED, REASON_SUPERVISOR_DIED
 
