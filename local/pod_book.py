@@ -7,8 +7,9 @@ from trainyard.contract import labels
 from trainyard.local.blame import ContainerFailure
 from trainyard.local.job import JobRun
 from trainyard.local.job_set_spec import JobSetSpec
-from trainyard.local.pod_lifecycle import PodRun, PodWorld
+from trainyard.local.pod_lifecycle import PodRun
 from trainyard.local.pod_template import pod_instance
+from trainyard.local.pod_world import PodWorld
 
 
 class PodBook:

@@ -2,85 +2,30 @@
 
 Semantics are the kubelet's. Init containers run one after another, each to code 0; a sidecar (an init container with
 restartPolicy Always) starts in its place in that order, must be up before the next one, and ends after the main
-containers, last started first. restartPolicy Never ends the pod at the first failed container; OnFailure restarts it
-with a growing delay and keeps the log of the run before as `<container>.previous.log`.
+containers, last started first. restartPolicy Never ends the pod at the first failed init container, and when all main
+containers have ended; OnFailure restarts a failed container with a growing delay and keeps the log of the run before
+as `<container>.previous.log`.
 
     PodRun.start() -> phases Pending, Running -> Succeeded | Failed
     PodRun.stop()  -> SIGTERM to all, sidecars last, SIGKILL when the grace period is over -> Failed, `deleted`
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from trainyard.contract.errors import TrainyardError, from_os_error
-from trainyard.contract.termination import TerminationMessage
 from trainyard.local import clock
-from trainyard.local.blame import ContainerFailure
-from trainyard.local.container_run import (
-    REASON_BACK_OFF,
-    REASON_NOT_STARTED,
-    ContainerRun,
-)
-from trainyard.local.launch import ContainerLaunch, ContainerProcess
-from trainyard.local.loop import Loop, Timer
-from trainyard.local.pod import PreparedContainer, PreparedPod
+from trainyard.local.container_run import ContainerRun, Role
+from trainyard.local.loop import Timer
 from trainyard.local.pod_instance import PodInstance
-from trainyard.local.probe import Probe
-from trainyard.local.timing import Timing
-
-__all__ = ["ContainerFailure", "PodRun", "PodWorld"]
+from trainyard.local.pod_world import PodWorld
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 DEFAULT_GRACE_SECONDS: Final = 30.0
 REASON_DEADLINE: Final = "DeadlineExceeded"
-
-
-class PodWorld(Protocol):
-    """What a pod needs around it; the engine is one."""
-
-    @property
-    def loop(self) -> Loop:
-        """The event loop."""
-
-    @property
-    def timing(self) -> Timing:
-        """Delays."""
-
-    def prepare(self, pod: PodInstance) -> PreparedPod:
-        """Write a pod's files and say what to launch; raises TrainyardError or OSError."""
-
-    def start(self, launch: ContainerLaunch) -> ContainerProcess:
-        """Start a container; raises TrainyardError or OSError."""
-
-    def event(self, kind: str, reason: str, about: str, message: str) -> None:
-        """Record an event."""
-
-    def container_failed(self, failure: ContainerFailure) -> None:
-        """Hear of a container that failed by itself."""
-
-    def changed(self) -> None:
-        """Hear that something about a pod changed."""
-
-
-@dataclass(kw_only=True, slots=True)
-class _Timers:
-    """Pending timers and probes of one container."""
-
-    restart: Timer | None = None
-    kill: Timer | None = None
-    probes: list[Probe] = field(default_factory=list)
-
-    def cancel(self) -> None:
-        for timer in (self.restart, self.kill):
-            if timer is not None:
-                timer.cancel()
-        self.restart = self.kill = None
-        for probe in self.probes:
-            probe.cancel()
-        self.probes.clear()
+REASON_INIT_FAILED: Final = "Init:Error"
+REASON_NOT_PREPARED: Final = "CreateContainerConfigError"
 
 
 class PodRun:
@@ -101,20 +46,25 @@ class PodRun:
         self._restart_policy = str(pod.spec.get("restartPolicy") or "Always")
         grace = pod.spec.get("terminationGracePeriodSeconds")
         self._grace_seconds = DEFAULT_GRACE_SECONDS if grace is None else float(grace)
-        self._init = [self._container(spec, init=True) for spec in pod.spec.get("initContainers") or []]
-        self._mains = [self._container(spec, init=False) for spec in pod.spec.get("containers") or []]
-        self._timers = {container.name: _Timers() for container in self.containers}
+        self._init = [self._container(spec, is_init=True) for spec in pod.init_containers()]
+        self._mains = [self._container(spec, is_init=False) for spec in pod.containers()]
         self._stopping = False
         self._failing = False
-        self._prepared: PreparedPod | None = None
         self._kill_timer: Timer | None = None
         self._deadline_timer: Timer | None = None
 
-    @staticmethod
-    def _container(spec: dict[str, Any], *, init: bool) -> ContainerRun:
-        sidecar = init and spec.get("restartPolicy") == "Always"
-        role: Literal["init", "sidecar", "main"] = "sidecar" if sidecar else "init" if init else "main"
-        return ContainerRun(name=spec["name"], role=role, spec=spec)
+    def _container(self, spec: Mapping[str, Any], *, is_init: bool) -> ContainerRun:
+        role: Role = "main"
+        if is_init:
+            role = "sidecar" if spec.get("restartPolicy") == "Always" else "init"
+        return ContainerRun(
+            spec,
+            role,
+            pod=self.pod,
+            grace_seconds=self._grace_seconds,
+            world=self._world,
+            on_change=self._advance,
+        )
 
     @property
     def containers(self) -> list[ContainerRun]:
@@ -133,7 +83,7 @@ class PodRun:
 
     @property
     def stopping(self) -> bool:
-        """Say whether it was asked to end."""
+        """Say whether it is on its way to the end."""
         return self._stopping
 
     @property
@@ -152,16 +102,15 @@ class PodRun:
         """Prepare the containers and start the first one; a pod that cannot be prepared fails, with the reason."""
         try:
             prepared = self._world.prepare(self.pod)
-        except TrainyardError as error:
-            self._fail_unprepared(error)
+        except (TrainyardError, OSError) as error:
+            known = error if isinstance(error, TrainyardError) else from_os_error(error, f"prepare pod {self.name}")
+            self.reason, self.message = REASON_NOT_PREPARED, str(known)
+            self.containers[0].fail(known)
+            self._begin_stop(None)
             return
-        except OSError as error:
-            self._fail_unprepared(from_os_error(error, f"prepare pod {self.name}"))
-            return
-        self._prepared = prepared
-        ready = {item.name: item for item in (*prepared.init, *prepared.containers)}
+        by_name = {container.name: container for container in (*prepared.init, *prepared.containers)}
         for container in self.containers:
-            container.prepared = ready[container.name]
+            container.prepare(prepared, by_name[container.name])
         deadline = self.pod.spec.get("activeDeadlineSeconds")
         if deadline:
             self._deadline_timer = self._world.loop.call_later(float(deadline), self._deadline_passed)
@@ -169,17 +118,13 @@ class PodRun:
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Ask everything in it to end; after the grace period (the pod's, or a shorter one) it is killed."""
-        if self.finished:
-            return
-        self.deleted = True
-        self._begin_stop(grace_seconds)
+        if not self.finished:
+            self.deleted = True
+            self._begin_stop(grace_seconds)
 
     def kill(self) -> None:
         """End everything in it now."""
-        if self.finished:
-            return
-        self.deleted = True
-        self._begin_stop(0.0)
+        self.stop(0.0)
 
     def to_status(self) -> dict[str, Any]:
         """Build its entry of pods.json."""
@@ -202,7 +147,7 @@ class PodRun:
         status["containers"] = [container.to_status() for container in self.containers]
         return status
 
-    # -- deciding -------------------------------------------------------------------------------------------------
+    # -- while it runs ------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
         """Do whatever is due now. Called after every change; ends by telling the owner."""
@@ -221,208 +166,43 @@ class PodRun:
                     return
             elif not self._passed(container):
                 return
-        if self.phase == "Pending":
-            self.phase = "Running"
+        self.phase = "Running"
         for container in self._mains:
-            if self._failing:
-                return
-            if not container.has_run and container.state == "waiting":
-                self._start(container)
-            elif self._wants_restart(container):
-                self._restart_later(container)
-        if not self._failing and all(self._is_over(container) for container in self._mains):
+            if container.is_new:
+                container.start()
+            if self._wants_restart(container):
+                container.restart_later()
+        if all(container.state == "terminated" for container in self._mains):
             self._begin_stop(None)
 
     def _passed(self, container: ContainerRun) -> bool:
         """Drive one init container; True when it has done its work."""
-        if container.succeeded:
-            return True
-        if not container.has_run and container.state == "waiting":
-            self._start(container)
-            return container.succeeded
-        if container.state == "terminated":
+        if container.is_new:
+            container.start()
+        if container.state == "terminated" and not container.succeeded:
             if self._restart_policy == "Never":
-                self.reason = self.reason or "Init:Error"
+                self.reason = REASON_INIT_FAILED
                 self._begin_stop(None)
             else:
-                self._restart_later(container)
-        return False
+                container.restart_later()
+        return container.succeeded
 
-    def _keep_up(self, sidecar: ContainerRun) -> None:
-        if not sidecar.has_run and sidecar.state == "waiting":
-            self._start(sidecar)
+    @staticmethod
+    def _keep_up(sidecar: ContainerRun) -> None:
+        if sidecar.is_new:
+            sidecar.start()
         if sidecar.state == "terminated":
-            self._restart_later(sidecar)
+            sidecar.restart_later()
 
     def _wants_restart(self, container: ContainerRun) -> bool:
         if container.state != "terminated":
             return False
-        if self._restart_policy == "Always":
-            return True
-        return self._restart_policy == "OnFailure" and container.exit_code != 0
+        return self._restart_policy == "Always" or (self._restart_policy == "OnFailure" and not container.succeeded)
 
-    def _is_over(self, container: ContainerRun) -> bool:
-        return container.state == "terminated" and not self._wants_restart(container)
-
-    # -- one container --------------------------------------------------------------------------------------------
-
-    def _start(self, container: ContainerRun) -> None:
-        container.state, container.reason, container.message = "running", "", ""
-        container.started_at, container.finished_at = clock.now(), None
-        container.ended_by_us = False
-        try:
-            self._keep_log(container)
-            assert container.prepared is not None
-            container.process = self._world.start(container.prepared.launch)
-        except (TrainyardError, OSError) as error:
-            known = error if isinstance(error, TrainyardError) else from_os_error(error, f"start {container.name}")
-            message = TerminationMessage.from_error(known)
-            self._ended(container, message.code, message.to_json(), REASON_NOT_STARTED)
-            return
-        process = container.process
-        self._world.loop.watch(process.fileno(), partial(self._poll, container, process))
-
-    def _keep_log(self, container: ContainerRun) -> None:
-        log = container.log_file
-        if log is not None and log.exists():
-            log.replace(log.with_suffix(".previous.log"))
-
-    def _came_up(self, container: ContainerRun) -> None:
-        """Take in that the command is executing: from now on it is ready, or probed."""
-        container.is_up = True
-        self._world.event("Normal", "Started", f"Pod/{self.name}", f"Started container {container.name}")
-        startup = container.spec.get("startupProbe")
-        if startup is None or self._stopping:
-            container.has_started = True
-            self._begin_readiness(container)
-        else:
-            self._add_probe(container, startup, partial(self._startup_verdict, container))
-
-    def _add_probe(self, container: ContainerRun, spec: dict[str, Any], on_verdict: Callable[[bool], None]) -> None:
-        assert self._prepared is not None and container.prepared is not None
-        probe = Probe(
-            spec,
-            target=_Target(self._world, self._prepared, container.prepared),
-            loop=self._world.loop,
-            timing=self._world.timing,
-            on_verdict=on_verdict,
-        )
-        self._timers[container.name].probes.append(probe)
-
-    def _startup_verdict(self, container: ContainerRun, success: bool) -> None:
-        if not success:
-            self._end_unhealthy(container, "startup")
-        else:
-            container.has_started = True
-            self._timers[container.name].cancel()
-            self._begin_readiness(container)
-            self._advance()
-
-    def _begin_readiness(self, container: ContainerRun) -> None:
-        readiness, liveness = container.spec.get("readinessProbe"), container.spec.get("livenessProbe")
-        if readiness is None or container.role == "init":
-            container.ready = True
-        else:
-            self._add_probe(container, readiness, partial(self._ready_verdict, container))
-        if liveness is not None and container.role != "init":
-            self._add_probe(container, liveness, partial(self._liveness_verdict, container))
-
-    def _liveness_verdict(self, container: ContainerRun, success: bool) -> None:
-        if not success:
-            self._end_unhealthy(container, "liveness")
-
-    def _end_unhealthy(self, container: ContainerRun, probe: str) -> None:
-        """End a container whose probe failed; what follows is up to the pod's restartPolicy, as after any failure."""
-        process, timers = container.process, self._timers[container.name]
-        if process is None:
-            return
-        timers.cancel()
-        message = f"Container {container.name} failed {probe} probe, will be restarted as the pod's restartPolicy says"
-        self._world.event("Warning", "Unhealthy", f"Pod/{self.name}", message)
-        process.terminate()
-        timers.kill = self._world.loop.call_later(self._grace_seconds, process.kill)
-
-    def _ready_verdict(self, container: ContainerRun, success: bool) -> None:
-        container.ready = success
-        self._advance()
-
-    def _poll(self, container: ContainerRun, process: ContainerProcess) -> None:
-        end = process.poll()
-        if container.process is not process:
-            return
-        if process.is_started and not container.is_up:
-            self._came_up(container)
-            if end is None:
-                self._advance()
-        if end is None:
-            return
-        self._world.loop.unwatch(process.fileno())
-        container.started_at = end.started_at
-        self._ended(container, end.exit_code, end.message, end.reason, end.finished_at)
-        self._advance()
-
-    def _ended(
-        self, container: ContainerRun, exit_code: int, message: str, reason: str, finished_at: datetime | None = None
-    ) -> None:
-        self._timers[container.name].cancel()
-        process, container.process = container.process, None
-        if process is not None:
-            process.close()
-        container.state, container.exit_code = "terminated", exit_code
-        container.message, container.reason = message, reason
-        container.finished_at = finished_at or clock.now()
-        container.ready = container.is_up = False
-        ran_seconds = (container.finished_at - (container.started_at or container.finished_at)).total_seconds()
-        if ran_seconds >= self._world.timing.backoff_reset_seconds:
-            container.failures_in_a_row = 0
-        if exit_code == 0:
-            return
-        container.failures_in_a_row += 1
-        if container.ended_by_us:
-            return
-        self._world.event(
-            "Warning", "Failed", f"Pod/{self.name}", f"Container {container.name} ended with exit code {exit_code}"
-        )
-        self._world.container_failed(
-            ContainerFailure(
-                pod=self.name,
-                container=container.name,
-                replicated_job=self.pod.replicated_job,
-                exit_code=exit_code,
-                reason=reason,
-                message=message,
-                time=container.finished_at,
-                log_file=container.log_file,
-                attempt=self.pod.attempt,
-            )
-        )
-
-    def _restart_later(self, container: ContainerRun) -> None:
-        timers = self._timers[container.name]
-        if timers.restart is not None:
-            return
-        delay = self._world.timing.backoff(max(1, container.failures_in_a_row))
-        container.state, container.reason = "waiting", REASON_BACK_OFF
-        container.restart_count += 1
-        self._world.event(
-            "Warning",
-            "BackOff",
-            f"Pod/{self.name}",
-            f"Back-off restarting container {container.name} (exit code {container.exit_code}) for {delay:g} s",
-        )
-
-        def restart() -> None:
-            timers.restart = None
-            if not self._stopping:
-                self._start(container)
-                self._advance()
-
-        timers.restart = self._world.loop.call_later(delay, restart)
-
-    # -- the end --------------------------------------------------------------------------------------------------
+    # -- the end ------------------------------------------------------------------------------------------------------
 
     def _deadline_passed(self) -> None:
-        if not self.finished and not self._stopping:
+        if not self._stopping:
             self.reason = REASON_DEADLINE
             self.message = "Pod was active on the node longer than the specified deadline"
             self._failing = True
@@ -434,8 +214,8 @@ class PodRun:
             self._kill_timer.cancel()
         if not self._stopping:
             self._stopping = True
-            for timers in self._timers.values():
-                timers.cancel()
+            for container in self.containers:
+                container.quieten()
             if self.deleted and any(container.state == "running" for container in self.containers):
                 self._world.event("Normal", "Killing", f"Pod/{self.name}", "Stopping all containers")
         if grace <= 0:
@@ -446,52 +226,20 @@ class PodRun:
 
     def _advance_stop(self) -> None:
         running = [container for container in self.containers if container.state == "running"]
-        first = [container for container in running if container.role != "sidecar"]
-        targets = first or running[-1:]  # Sidecars go after the others, last started first.
-        for container in targets:
-            if not container.ended_by_us and container.process is not None:
-                container.ended_by_us = True
-                container.process.terminate()
+        others = [container for container in running if container.role != "sidecar"]
+        for container in others or running[-1:]:  # Sidecars go after the others, last started first.
+            container.terminate()
         if not running:
             self._finish()
 
     def _kill_all(self) -> None:
         for container in self.containers:
-            if container.state == "running" and container.process is not None:
-                container.ended_by_us = True
-                container.process.kill()
-
-    def _fail_unprepared(self, error: TrainyardError) -> None:
-        message = TerminationMessage.from_error(error)
-        container = (self._init or self._mains)[0]
-        container.started_at = clock.now()
-        self.reason, self.message = "CreateContainerConfigError", message.message
-        self._ended(container, int(error.code), message.to_json(), REASON_NOT_STARTED)
-        self._stopping = True
-        self._advance()
+            container.kill()
 
     def _finish(self) -> None:
         for timer in (self._kill_timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
-        for timers in self._timers.values():
-            timers.cancel()
         self.finished_at = clock.now()
         succeeded = all(container.succeeded for container in self._mains) and not self._failing
         self.phase = "Succeeded" if succeeded else "Failed"
-
-
-class _Target:
-    """Where a probe of one container goes."""
-
-    def __init__(self, world: PodWorld, pod: PreparedPod, container: PreparedContainer) -> None:
-        self._world = world
-        self._pod = pod
-        self._container = container
-
-    def address(self, host: str | None, port: int | str) -> tuple[str, int]:
-        return self._pod.endpoint(host, port)
-
-    def start_in_container(self, command: list[str]) -> ContainerProcess:
-        log_file = self._pod.folder / f"{self._container.name}-probe.log"
-        return self._world.start(self._container.exec_launch(command, log_file=log_file))

@@ -9,7 +9,7 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from trainyard.local.launch import ContainerProcess
@@ -33,7 +33,7 @@ class Probe:
     """Tries until cancelled, and reports when the verdict changes."""
 
     def __init__(
-        self, spec: dict[str, Any], *, target: ProbeTarget, loop: Loop, timing: Timing, on_verdict: Report
+        self, spec: Mapping[str, Any], *, target: ProbeTarget, loop: Loop, timing: Timing, on_verdict: Report
     ) -> None:
         self._spec = spec
         self._target = target
@@ -111,7 +111,7 @@ class Probe:
         self._finish_try()
         self._report(success)
 
-    def _try_connection(self, where: dict[str, Any], *, http: bool) -> None:
+    def _try_connection(self, where: Mapping[str, Any], *, http: bool) -> None:
         host, port = self._target.address(where.get("host"), where["port"])
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM)
