@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from trainyard.contract import names
+from trainyard.controller.api.yaml_scalars import plain_value
 from trainyard.controller.info import Info
 from trainyard.controller.manifest import config_map
 
@@ -43,3 +44,12 @@ class _NoAliases(_Dumper):  # type: ignore[misc, valid-type]
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Quote what Kubernetes takes for something else: PyYAML writes `y` and `1e-4` bare."""
+    style = None if plain_value(text) == text else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_NoAliases.add_representer(str, _represent_text)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from trainyard.controller.api.documents import read_text
 from trainyard.controller.api.load import load_runtime, load_train_job
 from trainyard.controller.plan import Features, plan
 from trainyard.controller.runtimes import shipped_runtimes
@@ -85,6 +86,21 @@ def test_a_snapshot_holds_nothing_that_only_the_server_knows(train_job: Any, run
     kept = yaml.safe_load(snapshot["data"]["runtime"])
     assert kept["metadata"] == {"name": "custom", "labels": {"a": "b"}, "annotations": {"note": "x"}}
     assert kept["kind"] == "ClusterTrainingRuntime"
+
+
+@pytest.mark.parametrize(
+    "text", ["y", "N", "1e3", "1e-4", "0o17", "on", "1:30", "2020-01-01", "null", "", " x", "a: b"]
+)
+def test_a_snapshot_reads_the_same_for_every_reader(
+    train_job: Any, runtime: Any, replicated_job: Any, text: str
+) -> None:
+    container = {"args": [text], "env": [{"name": "A", "value": text}]}
+    pod = {"nodeSelector": {text: text}} if text.isalnum() else {}
+    offered = runtime(replicated_job("node", "trainer", container=container, pod=pod))
+    kept = plan(train_job("custom"), offered).objects[0]["data"]["runtime"]
+    as_kubernetes_reads_it = read_text(kept).runtimes[0].data
+    assert as_kubernetes_reads_it == yaml.safe_load(kept) == load_runtime(as_kubernetes_reads_it).raw
+    assert load_runtime(as_kubernetes_reads_it) == offered
 
 
 def test_a_thousand_nodes_are_planned_in_less_than_20_ms_of_cpu(train_job: Any) -> None:
