@@ -24,6 +24,9 @@ _ENV_OF_CONTAINER: Final = {
 }
 """Containers whose environment the TrainJob sets in a field of its own, and that field."""
 
+_METADATA: Final = ("labels", "annotations")
+"""What means something in the metadata of a patch."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PatchedTemplate:
@@ -48,12 +51,23 @@ def patch_template(runtime: TrainingRuntime, patches: Sequence[RuntimePatch]) ->
         merged_labels.update(patch.metadata.get("labels") or {})
         merged_annotations.update(patch.metadata.get("annotations") or {})
         if patch.replicated_jobs:
-            spec = merge(spec, {"replicatedJobs": patch.replicated_jobs}, JOB_SET_SPEC)
+            spec = merge(spec, {"replicatedJobs": [_meant(job) for job in patch.replicated_jobs]}, JOB_SET_SPEC)
     if order:
         # Merging moves jobs to where the patches have them.
         known = [job for job in spec["replicatedJobs"] if job["name"] in order]
         spec["replicatedJobs"] = sorted(known, key=lambda job: order.index(job["name"]))
     return PatchedTemplate(labels=merged_labels, annotations=merged_annotations, spec=spec)
+
+
+def _meant(value: Any, field: str = "") -> Any:
+    """Drop what says nothing: empty lists, which a typed client never sends, and most metadata."""
+    if isinstance(value, Mapping):
+        return {
+            name: _meant(inner, name)
+            for name, inner in value.items()
+            if inner != [] and (field != "metadata" or name in _METADATA)
+        }
+    return [_meant(inner) for inner in value] if isinstance(value, list) else value
 
 
 def check_patches(train_job: TrainJob, runtime: TrainingRuntime) -> Iterator[Problem]:

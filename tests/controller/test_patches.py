@@ -86,6 +86,27 @@ def test_a_patched_volume_replaces_the_one_of_its_name(
     assert pod_of(plan_of(job, offered)[0])["volumes"] == [claim]
 
 
+def test_an_empty_list_in_a_patch_changes_nothing(train_job: Any, runtime: Any, replicated_job: Any) -> None:
+    pod = {
+        "tolerations": [{"key": "a"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "securityContext": {"supplementalGroups": [1]},
+    }
+    offered = runtime(replicated_job("node", names.TRAINER, pod=pod))
+    empty = job_patch(tolerations=[], volumes=[], containers=[], securityContext={"supplementalGroups": []})
+    patched = plan(train_job(runtimePatches=[patch(empty)]), offered).job_set
+    assert patched == plan(train_job(), offered).job_set
+
+
+def test_only_labels_and_annotations_count_in_a_patchs_metadata(train_job: Any, runtime: Any, plan_of: Any) -> None:
+    more = {"name": "x", "namespace": "y", "uid": "u", "creationTimestamp": "2026-11-20T10:00:00Z"}
+    job = train_job(runtimePatches=[patch(job_patch(job={"labels": {"a": "b"}, **more}, pod={**more}), **more)])
+    (replicated,) = plan_of(job, runtime())
+    assert set(replicated["template"]["metadata"]) == {"labels"}
+    assert not replicated["template"]["spec"]["template"].get("metadata")
+    assert set(plan(job, runtime()).job_set["metadata"]) == {"name", "namespace"}
+
+
 AT = "spec.runtimePatches[0].trainingRuntimeSpec.template.spec.replicatedJobs[0]"
 POD = f"{AT}.template.spec.template.spec"
 
