@@ -40,12 +40,9 @@ def merge_resources(runtime: Manifest, train_job: Mapping[str, Any] | None) -> d
 
 
 def with_text_quantities(resources: Manifest) -> dict[str, Any]:
-    """Write numbers as Kubernetes writes quantities: 2 and 2.0 (which the SDK sends) become "2"."""
+    """Write quantities as Kubernetes does: 2 and 2.0 (which the SDK sends) become "2", "1000m" becomes "1"."""
     return {
-        field: {
-            name: amount if isinstance(amount, str) else parse_quantity(amount).canonical()
-            for name, amount in value.items()
-        }
+        field: {name: parse_quantity(amount).canonical() for name, amount in value.items()}
         if field in ("limits", "requests") and isinstance(value, Mapping)
         else value
         for field, value in resources.items()

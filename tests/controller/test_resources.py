@@ -17,11 +17,14 @@ def test_resources_merge_by_key_and_claims_by_name() -> None:
     }
 
 
-def test_numbers_become_the_text_that_kubernetes_writes() -> None:
-    resources = {"limits": {"nvidia.com/gpu": 2.0, "cpu": 1.5, "memory": "1Gi"}, "requests": {"cpu": 1}}
+def test_quantities_become_the_text_that_kubernetes_writes() -> None:
+    resources = {
+        "limits": {"nvidia.com/gpu": 2.0, "cpu": 1.5, "memory": "1Gi", "ephemeral-storage": "2048Mi"},
+        "requests": {"cpu": "1000m", "memory": "0.5Gi", "ephemeral-storage": "0.1"},
+    }
     assert with_text_quantities(resources) == {
-        "limits": {"nvidia.com/gpu": "2", "cpu": "1500m", "memory": "1Gi"},
-        "requests": {"cpu": "1"},
+        "limits": {"nvidia.com/gpu": "2", "cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "2Gi"},
+        "requests": {"cpu": "1", "memory": "512Mi", "ephemeral-storage": "100m"},
     }
 
 
