@@ -19,7 +19,9 @@ def check_initializers(info: Info) -> Iterator[Problem]:
         ("model", names.MODEL_INITIALIZER, initializer.model),
     ):
         if source is not None and (missing := _missing(info, ancestor)):
-            yield info.problem(f"spec.initializer.{field}", f"runtime {info.runtime.name!r} must have {missing}")
+            yield info.problem(
+                f"spec.initializer.{field}", f"the runtime {info.runtime.name!r} of spec.runtimeRef must have {missing}"
+            )
 
 
 def _missing(info: Info, ancestor: str) -> str:

@@ -178,18 +178,22 @@ def _limits(info: Info, tuning: Tuning) -> Iterator[Problem]:
     if tuning.nodes > 1 and (tuning.lora or tuning.qlora):
         yield info.problem("spec.trainer.numNodes", f"LoRA is not supported multi-node, got {tuning.nodes} nodes")
     if tuning.qlora and model == QWEN_2_5_1_5B:
-        yield info.problem("spec.trainer.args", f"QLoRA is not supported for the {model} model")
+        yield info.problem(
+            "spec.trainer.args", f"QLoRA is not supported for the {model} model, which spec.runtimeRef.name says"
+        )
     if tuning.qlora and model in (LLAMA_3_2_1B, LLAMA_3_2_3B) and tuning.nodes == 1 and not tuning.single_device:
         if tuning.processes == AUTO:
             yield info.problem(
                 "spec.trainer.resourcesPerNode",
                 f"must have 1 GPU for QLoRA of the {model} model, "
-                + (f"got {tuning.devices.accelerators}" if tuning.devices.accelerators else "got a DRA claim"),
+                + (f"got {tuning.devices.accelerators}" if tuning.devices.accelerators else "got a DRA claim")
+                + "; spec.trainer.numProcPerNode: 1 would use one of them",
             )
         else:
             yield info.problem(
                 "spec.trainer.numProcPerNode",
-                f"must be auto with 1 GPU, or 1, for QLoRA of the {model} model, got {tuning.processes}",
+                f"must be 1, or auto with 1 GPU in spec.trainer.resourcesPerNode, for QLoRA of the {model} model, "
+                f"got {tuning.processes}",
             )
 
 

@@ -78,7 +78,7 @@ def test_an_initializer_needs_job_label_container_and_volume(
 ) -> None:
     name = f"{field}-initializer"
     job = train_job(initializer={field: {"storageUri": "hf://a/b"}})
-    start = f"spec.initializer.{field}: runtime 'custom' must have"
+    start = f"spec.initializer.{field}: the runtime 'custom' of spec.runtimeRef must have"
     ancestor = labels.ANCESTOR_STEP
     assert refusals(job, runtime()) == [f"{start} a replicated job {name!r}"]
     assert refusals(job, runtime(replicated_job(name, container=MOUNT))) == [

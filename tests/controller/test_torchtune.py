@@ -163,14 +163,19 @@ ONE_OF = "expected one of llama3_2/1B, llama3_2/3B, llama3_3/70B, qwen2_5/1.5B, 
             1,
             gpus(1),
             {"args": [LORA, QUANTIZED]},
-            ["spec.trainer.args: QLoRA is not supported for the qwen2_5/1.5B model"],
+            ["spec.trainer.args: QLoRA is not supported for the qwen2_5/1.5B model, which spec.runtimeRef.name says"],
         ),
         (
             "torchtune-llama3.2-1b",
             1,
             gpus(2),
             {"args": [LORA, QUANTIZED]},
-            ["spec.trainer.resourcesPerNode: must have 1 GPU for QLoRA of the llama3_2/1B model, got 2"],
+            [
+                (
+                    "spec.trainer.resourcesPerNode: must have 1 GPU for QLoRA of the llama3_2/1B model, got 2; "
+                    "spec.trainer.numProcPerNode: 1 would use one of them"
+                ),
+            ],
         ),
         (
             "torchtune-llama3.2-3b",
@@ -178,7 +183,10 @@ ONE_OF = "expected one of llama3_2/1B, llama3_2/3B, llama3_3/70B, qwen2_5/1.5B, 
             gpus(4),
             {"args": [LORA, QUANTIZED], "numProcPerNode": 2},
             [
-                "spec.trainer.numProcPerNode: must be auto with 1 GPU, or 1, for QLoRA of the llama3_2/3B model, got 2",
+                (
+                    "spec.trainer.numProcPerNode: must be 1, or auto with 1 GPU in spec.trainer.resourcesPerNode, "
+                    "for QLoRA of the llama3_2/3B model, got 2"
+                ),
             ],
         ),
         ("torchtune-llama3.2-1b", 1, {"limits": {"cpu": "1"}}, {"args": [LORA, QUANTIZED]}, []),
