@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainyard.contract.errors import ConfigError, TrainyardError
+from trainyard.contract.names import CLUSTER_TRAINING_RUNTIME, TRAINING_RUNTIME
 from trainyard.controller.api.documents import Document, Documents, read_documents
 from trainyard.controller.api.load import load_runtime, load_train_job
 from trainyard.controller.api.problem import InvalidError, Problem
@@ -58,13 +59,14 @@ def read_input(
     """
     documents = read_documents(files, sys.stdin)
     problems: list[Problem] = []
-    in_stream = _load_runtimes(documents, problems)
+    broken: set[tuple[str, str, str]] = set()
+    in_stream = _load_runtimes(documents, namespace, problems, broken)
     extra: tuple[TrainingRuntime, ...] = ()
     if runtime_paths:
         found = read_documents(runtime_paths, sys.stdin)
         if not found.runtimes:
             raise ConfigError(f"--runtime: no TrainingRuntime or ClusterTrainingRuntime in {', '.join(runtime_paths)}")
-        extra = _load_runtimes(found, problems)
+        extra = _load_runtimes(found, namespace, problems, broken)
     shipped = shipped_runtimes()
     requests = []
     for document in documents.train_jobs:
@@ -74,10 +76,12 @@ def read_input(
             problems.extend(map(_with_hint, problems_of(error)) if before_load is None else problems_of(error))
             continue
         runtime = None
-        try:
-            runtime = find_runtime(train_job, from_stream=in_stream, extra=extra, shipped=shipped)
-        except TrainyardError as error:
-            problems.extend(problems_of(error))
+        ref = train_job.spec.runtime_ref
+        if (ref.kind, "" if ref.kind == CLUSTER_TRAINING_RUNTIME else train_job.namespace, ref.name) not in broken:
+            try:
+                runtime = find_runtime(train_job, from_stream=in_stream, extra=extra, shipped=shipped)
+            except TrainyardError as error:
+                problems.extend(problems_of(error))
         requests.append(Request(train_job=train_job, runtime=runtime))
     return Input(
         requests=tuple(requests),
@@ -100,13 +104,20 @@ def _with_hint(problem: Problem) -> Problem:
     return replace(problem, message=f"{problem.message}; a plain path is for `trainyard run` on one machine")
 
 
-def _load_runtimes(documents: Documents, problems: list[Problem]) -> tuple[TrainingRuntime, ...]:
+def _load_runtimes(
+    documents: Documents, namespace: str | None, problems: list[Problem], broken: set[tuple[str, str, str]]
+) -> tuple[TrainingRuntime, ...]:
+    """Load runtimes; those that cannot be used are added to `broken`, so that nobody says they are missing."""
     runtimes = []
     for document in documents.runtimes:
+        metadata = document.data.get("metadata")
+        if namespace and document.kind == TRAINING_RUNTIME and isinstance(metadata, dict):
+            document.namespace = metadata["namespace"] = metadata.get("namespace") or namespace
         try:
             runtimes.append(load_runtime(document))
         except TrainyardError as error:
             problems.extend(problems_of(error))
+            broken.add((document.kind, document.namespace, document.name))
     return tuple(runtimes)
 
 

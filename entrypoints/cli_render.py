@@ -27,6 +27,7 @@ def render(
     trainyard render jobs/ --runtime my-runtimes/ -o json
     """
     from trainyard.contract.errors import TrainyardError
+    from trainyard.contract.names import MANAGED_BY_SELF
     from trainyard.controller.discovery import default_plugins
     from trainyard.controller.plan import plan
     from trainyard.entrypoints.cli_load import problems_of, read_input
@@ -44,8 +45,14 @@ def render(
         except TrainyardError as error:
             problems.extend(problems_of(error))
             continue
-        objects.extend(planned.objects)
         warnings.extend(f"{planned.name}: {warning}" for warning in planned.warnings)
+        manager = request.train_job.spec.managed_by
+        if manager == MANAGED_BY_SELF:
+            objects.extend(planned.objects)
+        else:
+            warnings.append(
+                f"{planned.name}: spec.managedBy leaves the job to {manager}; our controller creates nothing"
+            )
     if not quiet:
         warn(warnings)
     if problems:

@@ -101,6 +101,29 @@ def test_render_takes_runtimes_from_the_stream_then_from_the_option(tmp_path: Pa
     assert "--runtime: no TrainingRuntime" in nothing.stderr
 
 
+def test_a_broken_runtime_of_the_stream_is_not_called_missing(tmp_path: Path) -> None:
+    own = {**shipped_runtimes()["torch-distributed"].raw, "spec": {"mlPolicy": {"torch": {}, "mpi": {}}}}
+    done = trainyard("render", write(tmp_path / "all.yaml", own, train_job("one"), train_job("two")))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line.split(": ")[2] for line in done.stderr.splitlines()] == ["spec.mlPolicy"]
+
+
+def test_a_namespace_from_outside_holds_for_the_streams_runtimes_too(tmp_path: Path) -> None:
+    own = {**shipped_runtimes()["torch-distributed"].raw, "kind": "TrainingRuntime"}
+    job = train_job("one", runtimeRef={"name": "torch-distributed", "kind": "TrainingRuntime"})
+    done = trainyard("render", write(tmp_path / "all.yaml", own, job), "--namespace", "team")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {each["metadata"]["namespace"] for each in yaml.safe_load_all(done.stdout)} == {"team"}
+
+
+def test_a_job_of_another_manager_gets_no_objects_from_us(tmp_path: Path) -> None:
+    other = train_job("other", managedBy="kueue.x-k8s.io/multikueue")
+    done = trainyard("render", write(tmp_path / "jobs.yaml", other, train_job("ours")))
+    assert done.returncode == 0
+    assert "other: spec.managedBy leaves the job to kueue.x-k8s.io/multikueue" in done.stderr
+    assert [each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout)] == ["ours-runtime-snapshot", "ours"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
