@@ -19,6 +19,8 @@ _GIB: Final = 1024**3
 _BYTES: Final = {torch.float32: 4, torch.bfloat16: 2}
 _NF4_BYTES: Final = 0.52
 """4 bits, and a byte of scale for each block of 64."""
+_OVERHEAD: Final = 1.3
+"""Real peak over what the blocks keep on paper: temporaries of the backward pass, the allocator. Measured on CPU."""
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
 
@@ -69,13 +71,13 @@ def estimate(config: Config, shape: ModelShape, *, seq_len: int, dtype: torch.dt
     else:
         trained = 4 * 4 * adapter_parameters(shape, config.model)
     tokens = config.batch_size * seq_len
-    attention = shape.head_dim * (3 * shape.num_heads + 2 * shape.num_kv_heads + 2 * shape.num_heads)
-    per_layer = 6 * shape.embed_dim + attention + 4 * shape.intermediate_dim
-    kept_layers = per_layer * shape.num_layers
+    heads = shape.head_dim * (3 * shape.num_heads + 2 * shape.num_kv_heads + 2 * shape.num_heads)
+    layer = _OVERHEAD * (6 * shape.embed_dim + heads + 4 * shape.intermediate_dim)
+    kept = layer * shape.num_layers
     if config.enable_activation_checkpointing:
-        kept_layers = shape.embed_dim * shape.num_layers + per_layer
-    logits = 3 * 4 * shape.vocab_size
-    return Estimate(weights=weights, trained=trained, activations=tokens * (kept_layers * size + logits))
+        kept = shape.embed_dim * shape.num_layers + 2 * layer  # One layer, computed again, and its gradients.
+    logits = 3 * 4 * shape.vocab_size  # Logits, their softmax and its gradient, float32.
+    return Estimate(weights=weights, trained=trained, activations=round(tokens * (kept * size + logits)))
 
 
 def available(device: torch.device) -> int:

@@ -22,6 +22,7 @@ def draw(steps: Sequence[int], losses: Sequence[float], title: str, file: Path) 
     # Imported here: 0.5 s that only rank 0 needs. The figure is drawn without pyplot, which keeps a window system out.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     # It logs at INFO that it looks for fonts; that is nobody's business here.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
@@ -32,7 +33,8 @@ def draw(steps: Sequence[int], losses: Sequence[float], title: str, file: Path) 
     axes.plot(steps, losses, color="#9ab8d8", linewidth=0.8, label="each step")
     axes.plot(steps, smooth(losses, window), color="#1f4e8c", linewidth=1.8, label=f"mean of {window} steps")
     axes.set(title=title, xlabel="step", ylabel="loss (nats per token)", xlim=(steps[0], steps[-1]))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * max(losses))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     for side in ("top", "right"):
