@@ -22,6 +22,8 @@ FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
     "model._component_": (ANY,),
     "tokenizer._component_": (ANY,),
     "tokenizer.merges_file": (ANY,),
+    "tokenizer.merges_path": (ANY,),
+    "tokenizer.vocab_path": (ANY,),
     "checkpointer._component_": (ANY,),
     "checkpointer.checkpoint_files": (ANY,),
     "checkpointer.model_type": (ANY,),
@@ -47,10 +49,14 @@ FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
     "compile": (False,),
     "dataset.packed": (False,),
     "enable_activation_offloading": (False,),
+    "custom_sharded_layers": (ANY,),
+    "fsdp.cpu_offload": (False,),
     "fsdp_cpu_offload": (False,),
+    "low_cpu_ram": (True, False),
     "optimizer_in_bwd": (False,),
     "resume_from_checkpoint": (False,),
     "tensor_parallel_dim": (1,),
+    "tensor_parallel_plan._component_": (ANY,),
     "tokenizer.prompt_template": (None,),
 }
 """Keys of torchtune's that have no field here, and the values at which they mean what happens anyway."""

@@ -4,6 +4,8 @@ The estimate counts what dominates (weights, gradients, optimizer, saved activat
 within a quarter, not to the byte.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -115,6 +117,21 @@ def _cgroup_rests() -> list[int]:
             continue
         rests.append(allowed - taken + int(stat.get("inactive_file", 0)) + int(stat.get("active_file", 0)))
     return rests
+
+
+@contextmanager
+def typed(config: Config) -> Iterator[None]:
+    """Turn an allocation that fails within the block into OutOfMemoryError, with the peak and what to lower."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one; on CPU the allocator raises a plain one.
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        peak = f", peak {_gib(torch.cuda.max_memory_allocated())} GiB" if config.device == "cuda" else ""
+        raise OutOfMemoryError(
+            f"out of memory while training{peak}: {str(error).splitlines()[0]}; lower batch_size "
+            f"(now {config.batch_size}) or tokenizer.max_seq_len, or set enable_activation_checkpointing=True"
+        ) from error
 
 
 def check(needed: Estimate, config: Config, shape: ModelShape, device: torch.device, *, processes: int) -> None:

@@ -44,7 +44,7 @@ class ProcessGroup:
             return
         try:
             dist.all_reduce(tensor)
-        except RuntimeError as error:
+        except RuntimeError as error:  # gloo and NCCL say so in words of their own.
             raise _lost_peer(self, error) from error
 
     def wait(self) -> None:

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from trainyard.contract import paths
 from trainyard.contract.errors import DivergedError, TransientError
-from trainyard.trainers.torchtune import decoder, lora, output, threads, weights
+from trainyard.trainers.torchtune import decoder, lora, memory, output, threads, weights
 from trainyard.trainers.torchtune.config import Config
 from trainyard.trainers.torchtune.dataset import batches, epoch_order, step_rows
 from trainyard.trainers.torchtune.derived import Derived, derive
@@ -50,7 +50,7 @@ def train(config: Config, group: ProcessGroup, environ: Mapping[str, str], *, no
         output.prepare(job.config.output_dir)
     announce(job, group)
 
-    with joined(group, job.device), _stop_on_sigterm() as stop_asked:
+    with joined(group, job.device), memory.typed(job.config), _stop_on_sigterm() as stop_asked:
         # Build.
         torch.manual_seed(config.seed + group.rank)  # For dropout: each process drops elements of its own.
         model, trained = _build(job)
