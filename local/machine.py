@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from trainyard.contract import names
-from trainyard.local import launch
-from trainyard.local.isolation import detect_isolation
-from trainyard.local.job_context import JobContext, open_job_context
-from trainyard.local.job_set_spec import JobSetSpec
-from trainyard.local.launch import ContainerLaunch, ContainerProcess
-from trainyard.local.pod import PreparedPod, check_pods, prepare_pod
-from trainyard.local.pod_instance import PodInstance
-from trainyard.local.pod_template import all_pods
-from trainyard.local.progress_server import ProgressReport, ProgressServer
+from trainyard.local.containers import launch
+from trainyard.local.containers.isolation import detect_isolation
+from trainyard.local.containers.launch import ContainerLaunch, ContainerProcess
+from trainyard.local.engine.job_set_spec import JobSetSpec
+from trainyard.local.engine.pod_template import all_pods
+from trainyard.local.pods.job_context import JobContext, open_job_context
+from trainyard.local.pods.pod import PreparedPod, check_pods, prepare_pod
+from trainyard.local.pods.pod_instance import PodInstance
+from trainyard.local.pods.progress_server import ProgressReport, ProgressServer
 
 _INITIALIZERS = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
 

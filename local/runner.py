@@ -24,17 +24,17 @@ from trainyard.controller.discovery import default_plugins
 from trainyard.controller.features import Features
 from trainyard.controller.plan import Plan, plan
 from trainyard.controller.runtimes import find_runtime
-from trainyard.local import job_folder as files
-from trainyard.local.engine import Engine
-from trainyard.local.expiry import sweep
-from trainyard.local.job_folder import JobFolder
-from trainyard.local.job_set_spec import read_job_set
+from trainyard.local.engine.engine import Engine
+from trainyard.local.engine.job_set_spec import read_job_set
+from trainyard.local.engine.observer import Observer
+from trainyard.local.engine.timing import Timing
 from trainyard.local.machine import LocalMachine, RunRequest, open_machine
-from trainyard.local.observer import Observer
-from trainyard.local.state import StateDir
-from trainyard.local.storage_uri import localize_document, localize_train_job
+from trainyard.local.pods.storage_uri import localize_document, localize_train_job
+from trainyard.local.store import job_folder as files
+from trainyard.local.store.expiry import sweep
+from trainyard.local.store.job_folder import JobFolder
+from trainyard.local.store.state import StateDir
 from trainyard.local.supervisor import start_supervisor
-from trainyard.local.timing import Timing
 
 SIGNAL_EXIT_BASE = 128
 

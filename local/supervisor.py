@@ -20,10 +20,10 @@ from typing import Any, Final
 from trainyard.contract.errors import TrainyardError, TransientError
 from trainyard.contract.exit_codes import ExitCode
 from trainyard.contract.termination import TerminationMessage
-from trainyard.local import job_folder as files
-from trainyard.local.job_folder import JobFolder
-from trainyard.local.state import JobState
-from trainyard.local.survivors import kill_survivors
+from trainyard.local.containers.survivors import kill_survivors
+from trainyard.local.store import job_folder as files
+from trainyard.local.store.job_folder import JobFolder
+from trainyard.local.store.state import JobState
 
 LOG: Final = "supervisor.log"
 _START_SECONDS: Final = 60.0
@@ -142,10 +142,10 @@ def main(arguments: list[str]) -> int:
 
 def _supervise(folder: JobFolder, ready_fd: int) -> bool:
     from trainyard.contract import names
-    from trainyard.local.engine import Engine
-    from trainyard.local.job_set_spec import read_job_set
+    from trainyard.local.engine.engine import Engine
+    from trainyard.local.engine.job_set_spec import read_job_set
     from trainyard.local.machine import RunRequest, open_machine
-    from trainyard.local.yaml_text import read_stream
+    from trainyard.local.store.yaml_text import read_stream
 
     def documents(name: str) -> list[dict[str, Any]]:
         return read_stream((folder.path / name).read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trainyard.contract.exit_codes import ExitCode
-from trainyard.entrypoints.cli import app
+from trainyard.entrypoints.cli.main import app
 
 TRAINYARD = Path(sys.executable).with_name("trainyard")
 COMMANDS = ["run", "list", "describe", "logs", "wait", "stop", "suspend", "resume", "delete", "render", "lint"]
@@ -29,8 +29,8 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
     """Start-up is measured in benchmarks/cli.py; what would ruin it is named here."""
     code = (
         "import sys; sys.argv = ['trainyard', '--help']\n"
-        "from trainyard.entrypoints import cli\n"
-        "try: cli.main()\n"
+        "from trainyard.entrypoints.cli.main import main\n"
+        "try: main()\n"
         "except SystemExit: pass\n"
         "print([name for name in ('yaml', 'rich', 'pydantic', 'torch', 'trainyard.local', 'trainyard.controller')"
         " if name in sys.modules], file=sys.stderr)"
@@ -61,7 +61,7 @@ def test_a_bug_is_a_short_sentence_and_a_traceback_only_on_request(
     def broken(*_: object) -> None:
         raise RuntimeError("nobody expected this")
 
-    monkeypatch.setattr("trainyard.local.state.StateDir.jobs", broken)
+    monkeypatch.setattr("trainyard.local.store.state.StateDir.jobs", broken)
     short = CliRunner().invoke(app, ["list", "--state-dir", str(tmp_path)])
     assert short.exit_code == ExitCode.INTERNAL
     assert "trainyard met a bug: RuntimeError: nobody expected this" in short.stderr

@@ -6,9 +6,9 @@ import math
 import pytest
 from rich.console import Console
 
-from trainyard.entrypoints.cli_live import draw
-from trainyard.entrypoints.cli_terminal import Terminal
-from trainyard.entrypoints.cli_view import FAILED, RUNNING, SUCCEEDED, WAITING, JobView, StepView, sparkline
+from trainyard.entrypoints.cli.live import draw
+from trainyard.entrypoints.cli.terminal import Terminal
+from trainyard.entrypoints.cli.view import FAILED, RUNNING, SUCCEEDED, WAITING, JobView, StepView, sparkline
 
 TRAINING = JobView(
     name="tiny-lora",

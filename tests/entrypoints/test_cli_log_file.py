@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.entrypoints.cli_log_file import LogTail, clean, interleave, read_lines
+from trainyard.entrypoints.cli.log_file import LogTail, clean, interleave, read_lines
 
 
 @pytest.mark.parametrize(

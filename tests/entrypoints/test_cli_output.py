@@ -7,9 +7,9 @@ from typing import TextIO
 import pytest
 import yaml
 
-from trainyard.entrypoints.cli_table import format_fields, format_table
-from trainyard.entrypoints.cli_terminal import Terminal, cut, duration
-from trainyard.entrypoints.cli_yaml import to_json, to_yaml
+from trainyard.entrypoints.cli.table import format_fields, format_table
+from trainyard.entrypoints.cli.terminal import Terminal, cut, duration
+from trainyard.entrypoints.cli.yaml import to_json, to_yaml
 
 
 class FakeTerminal(io.TextIOWrapper):

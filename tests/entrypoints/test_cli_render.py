@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from trainyard.controller.runtimes import shipped_runtimes
-from trainyard.entrypoints.cli import app
+from trainyard.entrypoints.cli.main import app
 
 
 def train_job(name: str, **spec: Any) -> dict[str, Any]:

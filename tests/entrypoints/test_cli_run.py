@@ -16,8 +16,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trainyard.entrypoints.cli import app
-from trainyard.local.state import StateDir
+from trainyard.entrypoints.cli.main import app
+from trainyard.local.store.state import StateDir
 
 TRAINYARD = Path(sys.executable).with_name("trainyard")
 RUNTIME = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from trainyard.contract.termination import TerminationMessage
-from trainyard.entrypoints.cli_steps import steps_of, to_view
+from trainyard.entrypoints.cli.steps import steps_of, to_view
 
 NOW = datetime(2026, 11, 21, 10, 1, 0, tzinfo=UTC)
 

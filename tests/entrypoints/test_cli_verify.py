@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trainyard.entrypoints.cli import app
+from trainyard.entrypoints.cli.main import app
 from trainyard.storage.registry import open_source
 from trainyard.storage.stage import stage
 from trainyard.storage.uri import StorageUri

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from trainyard.local.engine import Engine
-from trainyard.local.isolation import Isolation
-from trainyard.local.job_folder import JobFolder
-from trainyard.local.job_set_spec import read_job_set
-from trainyard.local.launch import ContainerLaunch, ContainerProcess, start
-from trainyard.local.observer import Snapshot
-from trainyard.local.pod_instance import PodInstance
-from trainyard.local.survivors import find_survivors
-from trainyard.local.timing import Timing
+from trainyard.local.containers.isolation import Isolation
+from trainyard.local.containers.launch import ContainerLaunch, ContainerProcess, start
+from trainyard.local.containers.survivors import find_survivors
+from trainyard.local.engine.engine import Engine
+from trainyard.local.engine.job_set_spec import read_job_set
+from trainyard.local.engine.observer import Snapshot
+from trainyard.local.engine.timing import Timing
+from trainyard.local.pods.pod_instance import PodInstance
+from trainyard.local.store.job_folder import JobFolder
 
 QUICK = Timing(
     first_backoff_seconds=0.02, longest_backoff_seconds=0.1, probe_period_seconds=0.03, status_interval_seconds=0.0

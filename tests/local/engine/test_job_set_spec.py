@@ -5,8 +5,8 @@ from hashlib import sha1
 import pytest
 
 from trainyard.contract.errors import ConfigError
-from trainyard.local.job_set_spec import read_job_set
-from trainyard.local.pod_template import all_pods, pod_instance
+from trainyard.local.engine.job_set_spec import read_job_set
+from trainyard.local.engine.pod_template import all_pods, pod_instance
 
 
 def job_set(*jobs, name="j", **spec):

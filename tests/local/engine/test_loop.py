@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainyard.local.loop import Loop
+from trainyard.local.engine.loop import Loop
 
 
 @pytest.fixture

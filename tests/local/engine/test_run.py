@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from trainyard.contract.errors import CannotWriteError, ConfigError, NoSpaceError, TrainyardError
-from trainyard.local import job_folder, run
-from trainyard.local.state import StateDir
+from trainyard.local import run
+from trainyard.local.store import job_folder
+from trainyard.local.store.state import StateDir
 
 DEADLINE_SECONDS = 20.0
 

@@ -6,10 +6,10 @@ import os
 import pytest
 
 from trainyard.contract.errors import ConfigError
-from trainyard.local import job_folder as files
-from trainyard.local.job_folder import JobFolder, remove_tree
-from trainyard.local.liveness import ProcessIdentity, is_locked
-from trainyard.local.state import StateDir, default_state_dir
+from trainyard.local.store import job_folder as files
+from trainyard.local.store.job_folder import JobFolder, remove_tree
+from trainyard.local.store.liveness import ProcessIdentity, is_locked
+from trainyard.local.store.state import StateDir, default_state_dir
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from trainyard.local import control
+from trainyard.local.store import control
 
 
 def initializer(write, name, script, **fields):

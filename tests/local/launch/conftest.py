@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.local.isolation import Isolation, detect_isolation, mapped
+from trainyard.local.containers.isolation import Isolation, detect_isolation, mapped
 
 HERE = Path(__file__).parent
 

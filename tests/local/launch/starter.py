@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trainyard.local.isolation import Isolation
-from trainyard.local.launch import ContainerLaunch, ContainerProcess, Mount, start
+from trainyard.local.containers.isolation import Isolation
+from trainyard.local.containers.launch import ContainerLaunch, ContainerProcess, Mount, start
 
 
 def to_launch(raw: dict[str, Any]) -> ContainerLaunch:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from trainyard.local import process_tree
-from trainyard.local.isolation import Isolation
-from trainyard.local.launch import ContainerEnd, ContainerLaunch, ContainerProcess, start
-from trainyard.local.survivors import find_survivors
+from trainyard.local.containers import process_tree
+from trainyard.local.containers.isolation import Isolation
+from trainyard.local.containers.launch import ContainerEnd, ContainerLaunch, ContainerProcess, start
+from trainyard.local.containers.survivors import find_survivors
 
 DEADLINE_SECONDS = 30.0
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

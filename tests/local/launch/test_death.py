@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from trainyard.local import process_tree
-from trainyard.local.isolation import Isolation, detect_isolation
-from trainyard.local.launch import ContainerEnd, ContainerLaunch, ContainerProcess, start
-from trainyard.local.survivors import find_survivors, kill_survivors
+from trainyard.local.containers import process_tree
+from trainyard.local.containers.isolation import Isolation, detect_isolation
+from trainyard.local.containers.launch import ContainerEnd, ContainerLaunch, ContainerProcess, start
+from trainyard.local.containers.survivors import find_survivors, kill_survivors
 
 pytestmark = pytest.mark.needs("linux")
 

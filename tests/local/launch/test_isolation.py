@@ -8,8 +8,8 @@ import time
 import pytest
 
 from trainyard.contract.errors import ConfigError
-from trainyard.local import lean_start
-from trainyard.local.isolation import detect_isolation
+from trainyard.local.containers import lean_start
+from trainyard.local.containers.isolation import detect_isolation
 
 
 def test_mapped_can_be_forced() -> None:
@@ -42,7 +42,8 @@ def test_a_namespace_is_found_where_it_is_permitted() -> None:
 
 
 FORBID = """
-from trainyard.local import isolation, kernel
+from trainyard.local.containers import isolation
+from trainyard.local.containers import kernel
 kernel.enter_user_namespace(0)
 open("/proc/sys/user/max_mnt_namespaces", "w").write("0")
 print(isolation.detect_isolation("auto"))
@@ -67,6 +68,6 @@ def test_a_lean_python_starts_quickly_and_sees_only_its_folder() -> None:
     line = [*lean_start.command_line("isolation")[:5], "-X", "importtime", lean_start.__file__, "process_tree"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert "has no attribute 'main'" in done.stderr
-    assert "trainyard.local.process_tree" in done.stderr
+    assert "trainyard.local.containers.process_tree" in done.stderr
     for heavy in ("pathlib", "typing", "dataclasses", "subprocess", "site"):
         assert f" {heavy}\n" not in done.stderr

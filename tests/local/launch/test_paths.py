@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.local.isolation import detect_isolation
+from trainyard.local.containers.isolation import detect_isolation
 
 pytestmark = pytest.mark.needs("namespace")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from trainyard.local.isolation import Isolation
-from trainyard.local.job_context import JobContext, open_job_context
-from trainyard.local.pod_instance import PodInstance
+from trainyard.local.containers.isolation import Isolation
+from trainyard.local.pods.job_context import JobContext, open_job_context
+from trainyard.local.pods.pod_instance import PodInstance
 
 MakePod = Callable[..., PodInstance]
 MakeContext = Callable[..., JobContext]

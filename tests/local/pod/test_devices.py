@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.contract.errors import ConfigError
-from trainyard.local.devices import detect_gpus, parse_mode, plan_devices
+from trainyard.local.pods.devices import detect_gpus, parse_mode, plan_devices
 
 TWO_GPUS = {"limits": {"nvidia.com/gpu": "2"}}
 CPU_ONLY = {"limits": {"cpu": "2"}}

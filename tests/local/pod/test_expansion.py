@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainyard.local.expansion import expand, references
+from trainyard.local.pods.expansion import expand, references
 
 VARIABLES = {"VAR": "value", "EMPTY": "", "OTHER": "$(VAR)", "a.b-c": "dotted"}
 

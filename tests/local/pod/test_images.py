@@ -4,7 +4,7 @@ import pytest
 
 from trainyard.contract.errors import ConfigError
 from trainyard.controller.runtimes import shipped_runtimes
-from trainyard.local.images import Program, command_line, parse_image_options
+from trainyard.local.pods.images import Program, command_line, parse_image_options
 
 
 @pytest.mark.parametrize(

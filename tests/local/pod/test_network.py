@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.contract.errors import TransientError
-from trainyard.local.port_reservation import PortReservation
+from trainyard.local.pods.port_reservation import PortReservation
 
 HOST = "job-node-0-0.job"
 PET = [

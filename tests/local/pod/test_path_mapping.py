@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainyard.local.path_mapping import map_paths, source_of
-from trainyard.local.substitution import PathSubstitution
+from trainyard.local.pods.path_mapping import map_paths, source_of
+from trainyard.local.pods.substitution import PathSubstitution
 
 PATHS = (
     PathSubstitution(target="/workspace", source="/state/ws"),

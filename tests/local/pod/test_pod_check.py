@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.contract.errors import ConfigError
-from trainyard.local.pod import check_pod, check_pods
+from trainyard.local.pods.pod import check_pod, check_pods
 
 
 def problems(make_pod: Any, make_context: Any, *, options: dict[str, Any] | None = None, **container: Any) -> list[str]:
@@ -117,8 +117,8 @@ def test_a_mount_must_not_hide_what_the_container_needs(make_pod: Any, make_cont
 
 
 def test_a_folder_that_scripts_cannot_name_is_refused_where_paths_are_replaced(make_pod: Any, tmp_path: Path) -> None:
-    from trainyard.local.isolation import Isolation
-    from trainyard.local.job_context import open_job_context
+    from trainyard.local.containers.isolation import Isolation
+    from trainyard.local.pods.job_context import open_job_context
 
     pod = make_pod()
     for paths, count in (("mapped", 1), ("namespace", 0)):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.local.host_environment import ALLOWED, inherited, search_path
-from trainyard.local.pod_environment import container_variables
+from trainyard.local.pods.host_environment import ALLOWED, inherited, search_path
+from trainyard.local.pods.pod_environment import container_variables
 
 SECRETS = [{"kind": "Secret", "metadata": {"name": "hf"}, "stringData": {"TOKEN": "hunter2", "USER": "me"}}]
 CONFIG_MAPS = [{"kind": "ConfigMap", "metadata": {"name": "conf"}, "data": {"LEVEL": "3", "USER": "you"}}]

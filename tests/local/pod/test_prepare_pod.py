@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from trainyard.local.isolation import detect_isolation
-from trainyard.local.launch import ContainerEnd, ContainerLaunch, start
-from trainyard.local.pod import SUBSTITUTIONS_FILE, check_pods, prepare_pod
-from trainyard.local.progress_server import ProgressServer
+from trainyard.local.containers.isolation import detect_isolation
+from trainyard.local.containers.launch import ContainerEnd, ContainerLaunch, start
+from trainyard.local.pods.pod import SUBSTITUTIONS_FILE, check_pods, prepare_pod
+from trainyard.local.pods.progress_server import ProgressServer
 
 ISOLATIONS = sorted({detect_isolation().paths, "mapped"})
 LIMIT_SECONDS = 30

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trainyard.contract.progress import Progress, ProgressClient
-from trainyard.local.progress_server import MAX_BODY_BYTES, ProgressReport, ProgressServer
+from trainyard.local.pods.progress_server import MAX_BODY_BYTES, ProgressReport, ProgressServer
 
 STATUS = {
     "lastUpdatedTime": "2026-11-21T10:00:00Z",

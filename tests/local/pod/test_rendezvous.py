@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainyard.local.isolation import detect_isolation
-from trainyard.local.launch import start
-from trainyard.local.pod import prepare_pod
+from trainyard.local.containers.isolation import detect_isolation
+from trainyard.local.containers.launch import start
+from trainyard.local.pods.pod import prepare_pod
 
 pytestmark = pytest.mark.trainer
 

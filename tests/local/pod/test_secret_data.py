@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainyard.contract.errors import ConfigError, SourceNotFoundError
-from trainyard.local.secret_data import parse_secret_option, values_by_name, values_of
+from trainyard.local.pods.secret_data import parse_secret_option, values_by_name, values_of
 
 
 def encoded(text: str) -> str:

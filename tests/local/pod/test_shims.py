@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.local.shims import LAUNCHERS, shim_scripts, write_shims
+from trainyard.local.pods.shims import LAUNCHERS, shim_scripts, write_shims
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.contract.errors import ConfigError
 from trainyard.controller.api.documents import read_documents
-from trainyard.local.storage_uri import localize_document, localize_storage_uri, localize_train_job
+from trainyard.local.pods.storage_uri import localize_document, localize_storage_uri, localize_train_job
 
 
 def test_bare_paths_become_file_uris(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""One container as a process tree: started, isolated, and always ended whole."""

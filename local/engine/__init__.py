@@ -1,0 +1,1 @@
+"""The semantics of JobSet, Job and pod, as one event loop, and the TrainJob status that follows."""
