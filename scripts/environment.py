@@ -48,17 +48,19 @@ def digest(extras: list[str]) -> str:
 def install(folder: Path, extras: list[str]) -> None:
     """Install the project in editable mode with the pins."""
     python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "-qq"]
 
     def run(*arguments: str) -> None:
-        done = subprocess.run([*pip, *arguments], cwd=ROOT, check=False)
+        # setuptools warns of folders in the working directory at every editable installation; nobody can act on it.
+        environ = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        done = subprocess.run([*pip, *arguments], cwd=ROOT, env=environ, check=False)
         if done.returncode != 0:
             fail(f"`pip {' '.join(arguments)}` failed, see above")
 
     torch_index = os.environ.get("TORCH_INDEX_URL")
     if torch_index and "torchtune" in extras:
-        run("install", "--quiet", "--index-url", torch_index, "--constraint", str(CONSTRAINTS), "torch")
-    run("install", "--quiet", "--constraint", str(CONSTRAINTS), "--editable", f".[{','.join(sorted(extras))}]")
+        run("install", "--index-url", torch_index, "--constraint", str(CONSTRAINTS), "torch")
+    run("install", "--constraint", str(CONSTRAINTS), "--editable", f".[{','.join(sorted(extras))}]")
 
 
 def main() -> None:

@@ -26,11 +26,20 @@ def describe(
 
     job = find_job(name, namespace, state_dir)
     if output is not Output.TABLE:
+        from trainyard.entrypoints.cli.outcome import find_outcomes
         from trainyard.entrypoints.cli.yaml import write_objects
 
-        folder = {"folder": str(job.folder), "alive": job.is_alive()}
-        pods = [{**pod, **job.substitutions(str(pod["name"]))} for pod in job.pods()]
-        write_objects([{**job.status(), "local": {**folder, "pods": pods, "events": job.events()}}], output.value)
+        local = {
+            "folder": str(job.folder),
+            "alive": job.is_alive(),
+            "results": [
+                {"folder": str(each.folder), **{what: str(path) for what, path in each.things}}
+                for each in find_outcomes(job.folder)
+            ],
+            "pods": [{**pod, **job.substitutions(str(pod["name"]))} for pod in job.pods()],
+            "events": job.events(),
+        }
+        write_objects([{**job.status(), "local": local}], output.value)
         return
     from trainyard.entrypoints.cli.terminal import Terminal
 
