@@ -38,8 +38,8 @@ torch.set_num_threads(1)
 torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], fused=True)
 idle = int(open("/proc/self/statm").read().split()[1]) * 4096
 shape = ModelShape(family="llama", vocab_size=4096, num_layers=6, num_heads=8, num_kv_heads=4, embed_dim=512,
-    head_dim=64, intermediate_dim=1408, max_position_embeddings=256, norm_eps=1e-5, rope_theta=1e4, tied_embeddings=False,
-    qkv_bias=False, output_bias=False, mlp_bias=False, dtype="float32")
+    head_dim=64, intermediate_dim=1408, max_position_embeddings=256, norm_eps=1e-5, rope_theta=1e4,
+    tied_embeddings=False, qkv_bias=False, output_bias=False, mlp_bias=False, dtype="float32")
 config = Config(method="lora", model=ModelConfig(), batch_size=8)
 adapter = lora.Lora(rank=8, alpha=16, dropout=0.0, targets=config.model.target_modules)
 model = decoder.build(shape, max_seq_len=256, lora=adapter, device=torch.device("cpu"))
@@ -48,7 +48,7 @@ model.load_state_dict(values, strict=False, assign=True)
 optimisation = Optimisation(lora.initialise(model, torch.device("cpu"), 0), config, ProcessGroup())
 tokens = torch.randint(0, 4096, (8, 256))
 optimisation.begin()
-decoder.loss_sum(model, tokens, tokens).backward()
+decoder.loss_sum(model, tokens, torch.arange(8 * 256), tokens.flatten()).backward()
 optimisation.finish(1e-4, stop=False)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - idle
 print(memory.estimate(config, shape, seq_len=256, dtype=torch.float32).total / peak)

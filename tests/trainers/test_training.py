@@ -1,7 +1,9 @@
 """Whole fine-tunes of a tiny model in this process: what is the same in every shape of the job, and what is left."""
 
 import json
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,35 @@ def test_qlora_trains(more: tuple[str, ...], wide_llama: Path, job: Words) -> No
 def test_bf16_trains(tiny_llama: Path, job: Words) -> None:
     exact, rounded = train(job(tiny_llama, "epochs=2")), train(job(tiny_llama, "epochs=2", "dtype=bf16"))
     assert losses(rounded) == pytest.approx(losses(exact), abs=0.2)
+
+
+def test_progress_is_reported_and_ends_at_100_percent_when_all_is_written(
+    tiny_llama: Path, job: Words, tmp_path: Path
+) -> None:
+    received: list[tuple[dict[str, Any], bool]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            written = (tmp_path / "output" / "adapter" / "adapter_config.json").exists()
+            received.append((body["trainerStatus"], written))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        train(job(tiny_llama), environ={"KUBEFLOW_TRAINER_SERVER_URL": url})
+        server.shutdown()
+        thread.join()
+    last, written = received[-1]
+    assert (last["progressPercentage"], last["estimatedRemainingSeconds"], written) == (100, 0, True)
+    assert {metric["name"] for metric in last["metrics"]} >= {"step", "loss"}
+    assert all(status["progressPercentage"] < 100 for status, _ in received[:-1])
 
 
 def test_running_again_replaces_the_output(tiny_llama: Path, job: Words, tmp_path: Path) -> None:

@@ -18,8 +18,6 @@ from trainyard.contract.errors import BadDataError
 from trainyard.trainers.torchtune.instruct import Pairs
 from trainyard.trainers.torchtune.tokenizer import Tokenizer
 
-IGNORE: Final = -100
-"""Target of a position at which nothing is asked."""
 _TOKENISE_AT_ONCE: Final = 4096
 
 
@@ -93,11 +91,12 @@ class Batch:
 
     tokens: Tensor
     """[rows, longest of them - 1], int64, padded on the right; nothing is predicted from a row's last token."""
+    asked: Tensor
+    """[targets], int64: the positions, in the flattened tokens, from which a token is to be predicted."""
     targets: Tensor
-    """The same shape: the token to predict at each position, `IGNORE` where nothing is asked."""
+    """[targets], int64: the token to predict at each of them."""
     token_count: int
-    """Tokens without the padding."""
-    target_count: int
+    """Tokens of the rows without the padding."""
 
 
 def epoch_order(rows: int, *, seed: int, epoch: int, shuffle: bool) -> np.ndarray:
@@ -120,15 +119,20 @@ def _batch(dataset: Dataset, rows: np.ndarray, fill: int, device: torch.device) 
     lengths = dataset.starts[rows + 1] - dataset.starts[rows]
     width = int(lengths.max()) - 1
     tokens = np.full((len(rows), width), fill, dtype=np.int64)
-    targets = np.full((len(rows), width), IGNORE, dtype=np.int64)
+    asked, targets = [], []
     for place, row in enumerate(rows):
         ids = dataset.ids[dataset.starts[row] : dataset.starts[row + 1]]
-        asked = dataset.asked_from[row]
+        first = dataset.asked_from[row]
         tokens[place, : len(ids) - 1] = ids[:-1]
-        targets[place, asked - 1 : len(ids) - 1] = ids[asked:]
+        asked.append(np.arange(first - 1, len(ids) - 1) + place * width)
+        targets.append(ids[first:])
+
+    def on_device(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array.astype(np.int64, copy=False)).to(device, non_blocking=True)
+
     return Batch(
-        tokens=torch.from_numpy(tokens).to(device, non_blocking=True),
-        targets=torch.from_numpy(targets).to(device, non_blocking=True),
+        tokens=on_device(tokens),
+        asked=on_device(np.concatenate(asked)),
+        targets=on_device(np.concatenate(targets)),
         token_count=int(lengths.sum()),
-        target_count=int((targets != IGNORE).sum()),
     )

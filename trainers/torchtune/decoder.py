@@ -124,18 +124,17 @@ def is_quantisable(name: str) -> bool:
     return name.startswith("layers.") and name.endswith(("proj.weight", "w1.weight", "w2.weight", "w3.weight"))
 
 
-def loss_sum(model: Any, tokens: Tensor, targets: Tensor, *, run_layer: Callable[..., Tensor] | None = None) -> Tensor:
-    """Sum the cross-entropy of the next tokens; scalar, float32.
+def loss_sum(
+    model: Any, tokens: Tensor, asked: Tensor, targets: Tensor, *, run_layer: Callable[..., Tensor] | None = None
+) -> Tensor:
+    """Sum the cross-entropy of the targets; scalar, float32.
 
-    `tokens`: [batch, seq], padded on the right, which the causal mask alone keeps out of sight. `targets`: [batch,
-    seq], the token that each position should predict, -100 where nothing is asked. Only positions that are asked reach
-    the output projection, the widest layer of all. `run_layer(layer, hidden)` may wrap a layer (activation
-    checkpointing).
+    `tokens`: [batch, seq], padded on the right, which the causal mask alone keeps out of sight. `asked`: [targets],
+    positions in the flattened tokens from which to predict; only these reach the output projection, the widest layer
+    of all. `targets`: [targets]. `run_layer(layer, hidden)` may wrap a layer (activation checkpointing).
     """
     hidden = model.tok_embeddings(tokens)
     for layer in model.layers:
         hidden = layer(hidden) if run_layer is None else run_layer(layer, hidden)
-    asked = (targets != -100).flatten().nonzero().squeeze(1)
     wanted = model.norm(hidden.flatten(0, 1).index_select(0, asked))
-    logits = model.output(wanted).float()
-    return functional.cross_entropy(logits, targets.flatten().index_select(0, asked), reduction="sum")
+    return functional.cross_entropy(model.output(wanted).float(), targets, reduction="sum")

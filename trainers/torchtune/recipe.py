@@ -69,9 +69,9 @@ def train(config: Config, group: ProcessGroup, environ: Mapping[str, str], *, no
                     )
                     optimisation.begin()
                     for batch in batches(job.data, mine, config.batch_size, fill=job.padding_id, device=job.device):
-                        loss = decoder.loss_sum(model, batch.tokens, batch.targets, run_layer=run_layer)
+                        loss = decoder.loss_sum(model, batch.tokens, batch.asked, batch.targets, run_layer=run_layer)
                         loss.backward()
-                        optimisation.add(loss, targets=batch.target_count, tokens=batch.token_count)
+                        optimisation.add(loss, targets=len(batch.targets), tokens=batch.token_count)
                     lr = job.schedule.at(step)
                     figures = optimisation.finish(lr, stop=stop_asked())
                     _check_finite(figures, step, job)
