@@ -122,6 +122,7 @@ def test_targets_are_named_in_torchtunes_and_in_pefts_way(
     assert adapter(*overrides, lora_config=lora_config).target_modules == targets
 
 
+@pytest.mark.trainer
 @pytest.mark.parametrize(
     "name", ["llama3_2/1B_lora_single_device", "qwen2_5/1.5B_lora", "llama3_1/8B_qlora_single_device"]
 )
@@ -134,11 +135,13 @@ def test_a_named_config_of_torchtune_gives_its_figures_and_not_its_places(name: 
     assert config.lr_scheduler.num_warmup_steps == 100
 
 
+@pytest.mark.trainer
 def test_the_rank_of_a_named_config_is_taken() -> None:
     assert adapter(config="llama3_2/1B_lora_single_device").lora_rank == 64
     assert adapter("model.lora_rank=4", config="llama3_2/1B_lora_single_device").lora_rank == 4
 
 
+@pytest.mark.trainer
 def test_a_full_recipe_takes_a_named_config() -> None:
     assert resolved(recipe=FULL, config="llama3_2/1B_full").optimizer.lr == 2e-5
 
@@ -254,7 +257,11 @@ def test_a_wrong_lora_config_is_refused(text: str, error: type[Exception], part:
 @pytest.mark.parametrize(
     ("config", "part"),
     [
-        ("llama3_2/1B_lora_single_devise", "near it: llama3_2/1B_lora_single_device"),
+        pytest.param(
+            "llama3_2/1B_lora_single_devise",
+            "near it: llama3_2/1B_lora_single_device",
+            marks=pytest.mark.trainer,  # The names come with torchtune.
+        ),
         ("/nowhere/x.yaml", "neither auto, nor a file, nor a name"),
         ("../../nowhere/at/all", "neither auto, nor a file, nor a name"),
     ],

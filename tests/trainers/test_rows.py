@@ -10,6 +10,8 @@ from trainyard.contract.errors import BadDataError, ConfigError, SourceNotFoundE
 from trainyard.trainers.torchtune.rows import Table, read
 
 ROWS = [{"input": f"q{number}", "output": f"a{number}"} for number in range(10)]
+PARQUET = [pytest.param(name, marks=pytest.mark.trainer) for name in ("data.parquet", "deep/er/train.parquet")]
+"""pyarrow comes with the trainer, not with the environment of the quick tests."""
 Write = Callable[[Path, list[dict[str, Any]]], Path]
 
 
@@ -17,7 +19,7 @@ def read_all(folder: Path, *files: str, source: str | None = None, split: str = 
     return read(folder, files, source, split)
 
 
-@pytest.mark.parametrize("name", ["data.parquet", "data.jsonl", "data.json", "data.ndjson", "deep/er/train.parquet"])
+@pytest.mark.parametrize("name", ["data.jsonl", "data.json", "data.ndjson", "deep/er/train.jsonl", *PARQUET])
 def test_a_file_is_found_wherever_it_lies_below_the_folder(tmp_path: Path, write_rows: Write, name: str) -> None:
     file = write_rows(tmp_path / name, ROWS)
     table = read_all(tmp_path)
@@ -35,7 +37,7 @@ def test_json_may_be_one_array(tmp_path: Path) -> None:
 
 def test_files_are_read_in_the_order_of_their_names(tmp_path: Path, write_rows: Write) -> None:
     for number in (2, 0, 1):
-        write_rows(tmp_path / f"train-0000{number}-of-00003.parquet", ROWS[number : number + 1])
+        write_rows(tmp_path / f"train-0000{number}-of-00003.jsonl", ROWS[number : number + 1])
     assert read_all(tmp_path).rows == ROWS[:3]
 
 
@@ -48,8 +50,8 @@ def test_the_dataset_initializers_manifest_and_dataset_info_are_no_data(tmp_path
 
 
 def test_only_the_asked_split_is_read(tmp_path: Path, write_rows: Write) -> None:
-    write_rows(tmp_path / "data" / "train-00000.parquet", ROWS[:6])
-    write_rows(tmp_path / "data" / "test-00000.parquet", ROWS[6:])
+    write_rows(tmp_path / "data" / "train-00000.jsonl", ROWS[:6])
+    write_rows(tmp_path / "data" / "test-00000.jsonl", ROWS[6:])
     assert read_all(tmp_path).rows == ROWS[:6]
     assert read_all(tmp_path, split="test").rows == ROWS[6:]
     with pytest.raises(SourceNotFoundError, match=r"belongs to 'validation'; found \['test', 'train'\]"):
@@ -76,6 +78,7 @@ def test_named_files_are_read_and_no_others(tmp_path: Path, write_rows: Write) -
         read_all(tmp_path, "d.jsonl")
 
 
+@pytest.mark.trainer
 def test_the_source_chooses_the_format(tmp_path: Path, write_rows: Write) -> None:
     write_rows(tmp_path / "a.jsonl", ROWS[:2])
     write_rows(tmp_path / "b.parquet", ROWS[2:])
@@ -91,7 +94,7 @@ def test_the_source_chooses_the_format(tmp_path: Path, write_rows: Write) -> Non
         ("a.json", b"[1]", "a.json: item 0: expected an object, found int"),
         ("a.json", b"[{]", "a.json: not valid JSON"),
         ("a.jsonl", b'{"a": "\xff"}', "a.jsonl: not UTF-8 at byte 7"),
-        ("a.parquet", b"PAR1 not really", "a.parquet: not a parquet file that can be read"),
+        pytest.param("a.parquet", b"PAR1 not really", "not a parquet file that can be read", marks=pytest.mark.trainer),
     ],
 )
 def test_a_corrupt_file_is_named_with_the_line(tmp_path: Path, name: str, content: bytes, part: str) -> None:
