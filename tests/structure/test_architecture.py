@@ -1,6 +1,7 @@
-"""Imports point one way: the table of docs/design.md, checked on the syntax tree."""
+"""Imports point one way: the table of the README, checked on the syntax tree."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,13 @@ def test_imports_follow_the_arrows(package: str) -> None:
 
 def test_every_package_has_a_row() -> None:
     assert set(PACKAGES) == set(ALLOWED)
+
+
+def test_the_readme_has_the_same_table() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    stated = {folder: set(re.findall(r"`(\w+)`", words)) for folder, words in rows if folder in ALLOWED}
+    assert stated.pop("entrypoints") == set()  # "all of them"
+    assert stated == {folder: may - {folder} for folder, may in ALLOWED.items() if folder != "entrypoints"}
 
 
 def test_local_never_reaches_the_cluster_side() -> None:

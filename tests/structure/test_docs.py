@@ -124,3 +124,19 @@ def test_the_plugin_of_the_page_plans_a_job() -> None:
     (node,) = planned.job_set["spec"]["replicatedJobs"]
     (container,) = node["template"]["spec"]["template"]["spec"]["containers"]
     assert {"name": "JAX_COORDINATOR_ADDRESS", "value": "j-node-0-0.j:29500"} in container["env"]
+
+
+def test_every_documented_setting_of_the_trainer_exists() -> None:
+    from trainyard.trainers.torchtune import keys
+
+    page = (ROOT / "docs" / "trainer.md").read_text()
+    table = page[page.index("## Settings") : page.index("## Data")]
+    settings = {
+        name
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])
+    }
+    assert len(settings) > 20
+    known = set(keys.FIELDS) | {"model.lora_attn_modules", "model.apply_lora_to_mlp", "model.apply_lora_to_output"}
+    assert settings <= known
