@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainyard.contract.errors import from_os_error
-from trainyard.trainers.torchtune import weights
+from trainyard.trainers.torchtune import base_model, weights
 from trainyard.trainers.torchtune.config import Config, ModelConfig
 from trainyard.trainers.torchtune.decoder import hugging_face_name
 from trainyard.trainers.torchtune.lora import adapted_layers, full_precision
@@ -78,6 +78,7 @@ def _replacing(folder: Path) -> Iterator[Path]:
 
 def save_adapter(model: nn.Module, adapter: ModelConfig, base: Path, folder: Path) -> None:
     """Write the adapter as PEFT loads it, float32; `base` is the model directory that it belongs to."""
+    belongs_to = base_model.identify(base)
     tensors: dict[str, Tensor] = {}
     for name, layer in adapted_layers(model):
         stem = f"base_model.model.{hugging_face_name(name)}"
@@ -87,8 +88,8 @@ def save_adapter(model: nn.Module, adapter: ModelConfig, base: Path, folder: Pat
     settings = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": str(base),
-        "revision": None,
+        "base_model_name_or_path": belongs_to.name_or_path,
+        "revision": belongs_to.revision,
         "r": adapter.lora_rank,
         "lora_alpha": adapter.lora_alpha,
         "lora_dropout": adapter.lora_dropout,

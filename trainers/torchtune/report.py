@@ -121,7 +121,7 @@ def reporting(
 
     try:
         yield report
-        _log.info("training took %s", clock(round(time.monotonic() - began)))
+        _log.info("trained and written in %s", clock(round(time.monotonic() - began)))
         picture.draw(metrics.steps, metrics.losses, title, folder / paths.LOSS_PICTURE)
         progress.done(metrics.losses[-1])
     finally:
