@@ -183,6 +183,10 @@ compile: False
     assert config.seed == 0
 
 
+def test_a_text_that_looks_like_a_number_stays_a_text() -> None:
+    assert resolved("dataset.new_system_prompt=007").dataset.new_system_prompt == "007"
+
+
 @pytest.mark.parametrize(
     ("word", "part"),
     [

@@ -35,6 +35,11 @@ def test_json_may_be_one_array(tmp_path: Path) -> None:
     assert table.columns == ("a", "b")
 
 
+def test_a_line_separator_inside_a_json_string_ends_no_line(tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_text('{"a": "x\u2028y"}\r\n{"a": "z"}\n', encoding="utf-8")
+    assert read_all(tmp_path).rows == [{"a": "x\u2028y"}, {"a": "z"}]
+
+
 def test_files_are_read_in_the_order_of_their_names(tmp_path: Path, write_rows: Write) -> None:
     for number in (2, 0, 1):
         write_rows(tmp_path / f"train-0000{number}-of-00003.jsonl", ROWS[number : number + 1])

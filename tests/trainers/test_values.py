@@ -47,28 +47,28 @@ def test_a_value_is_read_as_the_sdk_and_people_write_it(text: str, value: Any) -
     ],
 )
 def test_a_value_is_converted_to_the_type_of_its_field(value: Any, kind: Any, result: Any) -> None:
-    assert convert(value, kind, "key", repr(value)) == result
+    assert convert(value, kind, "key", str(value)) == result
 
 
 @pytest.mark.parametrize(
     ("value", "kind", "message"),
     [
         ("two", int, "key: expected an integer, got 'two'"),
-        (True, int, "key: expected an integer, got True"),
-        (1.5, int, "key: expected an integer, got 1.5"),
+        (True, int, "key: expected an integer, got 'True'"),
+        (1.5, int, "key: expected an integer, got '1.5'"),
         ("1e-4x", float, "key: expected a number, got '1e-4x'"),
         ("yes", bool, "key: expected True or False, got 'yes'"),
         ("gpu", Literal["auto", "cpu"], "key: expected one of auto, cpu, got 'gpu'"),
         (
             {"input": 1},
             dict[str, str],
-            "key: expected a mapping of names such as {'input': 'question'}, got {'input': 1}",
+            "key: expected a mapping of names such as {'input': 'question'}, got \"{'input': 1}\"",
         ),
     ],
 )
 def test_a_value_of_another_type_is_refused_with_its_place(value: Any, kind: Any, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        convert(value, kind, "key", repr(value))
+        convert(value, kind, "key", str(value))
     assert str(raised.value) == message
 
 

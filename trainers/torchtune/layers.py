@@ -38,7 +38,7 @@ def of_overrides(overrides: Sequence[str]) -> Layer:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise ConfigError(f"command line: expected key=value, got {word!r}")
-        _enter(layer, keys.canonical(key), Given(parse(text), "command line", repr(text)), strict=True)
+        _enter(layer, keys.canonical(key), Given(parse(text), "command line", text), strict=True)
     return layer
 
 
@@ -64,7 +64,7 @@ def of_lora_config(environ: Mapping[str, str]) -> Layer:
             )
         elif value not in keys.PEFT_FIXED[name]:
             raise UnsupportedError(
-                f"{env.LORA_CONFIG}: {name}: {given.text} is not supported; {_only(keys.PEFT_FIXED[name])}"
+                f"{env.LORA_CONFIG}: {name}: {given.text!r} is not supported; {_only(keys.PEFT_FIXED[name])}"
             )
     return layer
 
@@ -94,7 +94,7 @@ def of_config(config: str, method: str) -> Layer:
         if key in variables and not keys.is_known(key):
             continue  # A name of the file's own, there only to be put into other values.
         value = _interpolate(value, flat, config)
-        _enter(layer, key, Given(value, f"config {config}", repr(value)), strict=named is None)
+        _enter(layer, key, Given(value, f"config {config}", str(value)), strict=named is None)
     return layer
 
 
@@ -155,7 +155,7 @@ def _enter(layer: Layer, key: str, given: Given, *, strict: bool) -> None:
     if allowed is None:
         layer[key] = given
     elif strict and keys.ANY not in allowed and given.value not in allowed:
-        raise UnsupportedError(f"{key} ({given.origin}): {given.text} is not supported; {_only(allowed)}")
+        raise UnsupportedError(f"{key} ({given.origin}): {given.text!r} is not supported; {_only(allowed)}")
 
 
 def _only(allowed: Iterable[Any]) -> str:

@@ -50,15 +50,15 @@ def train(config: Config, group: ProcessGroup, environ: Mapping[str, str], *, no
         output.prepare(job.config.output_dir)
     announce(job, group)
 
-    with joined(group, job.device), memory.typed(job.config), _stop_on_sigterm() as stop_asked:
+    with joined(group, job.device), memory.typed(job.config):
         # Build.
         torch.manual_seed(config.seed + group.rank)  # For dropout: each process drops elements of its own.
         model, trained = _build(job)
         optimisation = Optimisation(trained, job.config, group)
         run_layer = partial(checkpoint, use_reentrant=False) if config.enable_activation_checkpointing else None
 
-        # Train.
-        with reporting(job, group, environ) as report:
+        # Train. Until here SIGTERM ends the process at once; from here the step is finished and the adapter kept.
+        with _stop_on_sigterm() as stop_asked, reporting(job, group, environ) as report:
             step = 0
             for epoch in range(config.epochs):
                 order = epoch_order(len(job.data), seed=config.seed, epoch=epoch, shuffle=config.shuffle)

@@ -164,7 +164,8 @@ def _json_array(file: Path, text: str) -> list[Row]:
 
 def _json_lines(file: Path, text: str) -> list[Row]:
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not splitlines: a JSON string may hold a U+2028 as it is.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -42,7 +42,7 @@ def convert(value: Any, kind: Any, place: str, given: str) -> Any:
         return _choice(value, get_args(kind), place)
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
-        return tuple(convert(item, get_args(kind)[0], place, repr(item)) for item in items if item is not None)
+        return tuple(convert(item, get_args(kind)[0], place, str(item)) for item in items if item is not None)
     if origin is dict:
         return _mapping(value, place, given)
     if kind is bool:
@@ -58,7 +58,7 @@ def convert(value: Any, kind: Any, place: str, given: str) -> Any:
 
 def _expect(right: bool, value: Any, what: str, place: str, given: str) -> Any:
     if not right:
-        raise ConfigError(f"{place}: expected {what}, got {given}")
+        raise ConfigError(f"{place}: expected {what}, got {given!r}")
     return value
 
 
@@ -80,5 +80,5 @@ def _choice(value: Any, choices: tuple[str, ...], place: str) -> str:
 
 def _mapping(value: Any, place: str, given: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(part, str) for item in value.items() for part in item):
-        raise ConfigError(f"{place}: expected a mapping of names such as {{'input': 'question'}}, got {given}")
+        raise ConfigError(f"{place}: expected a mapping of names such as {{'input': 'question'}}, got {given!r}")
     return dict(value)
