@@ -11,10 +11,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from trainyard.contract import env
 from trainyard.contract.exit_codes import ExitCode
 from trainyard.contract.termination import TerminationMessage
+
+_RANK_NAMES: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+"""Where torchrun and Open MPI tell a process its global rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +38,7 @@ def record(termination: TerminationMessage, environ: Mapping[str, str]) -> None:
     folder = environ.get(env.FAILURE_DIR)
     if not folder:
         return
-    rank = environ.get("RANK", "-1")
+    rank = next((environ[name] for name in _RANK_NAMES if environ.get(name)), "-1")
     text = json.dumps({"rank": rank, "time_ns": time.time_ns(), "termination": termination.to_json()})
     try:
         target = Path(folder, f"rank-{rank}-{os.getpid()}.json")

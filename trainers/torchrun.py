@@ -16,30 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard.contract import env, failure
-from trainyard.contract.errors import TrainyardError
 from trainyard.contract.exit_codes import ExitCode, describe
+from trainyard.trainers.rank_failure import RankFailedError
 
 _CONSEQUENCES: Final = (1, -6, -15)
 """What a process ends with when its peer has gone (an exception, abort, torchrun's SIGTERM), most telling first."""
-
-
-class RankFailedError(TrainyardError):
-    """A process that torchrun started has failed; carries its code and reason."""
-
-    def __init__(self, message: str, *, code: int, reason: str) -> None:
-        super().__init__(message)
-        self.code = code  # type: ignore[misc, assignment]
-        self._reason = reason
-
-    @property
-    def retryable(self) -> bool:
-        """Say whether the same call may work later."""
-        return self.code == ExitCode.TRANSIENT
-
-    @property
-    def reason(self) -> str:
-        """Give the failed rank's own reason, or Error."""
-        return self._reason
 
 
 def launch(arguments: Namespace, environ: Mapping[str, str] | None = None) -> None:
@@ -94,10 +75,10 @@ def _blame(folder: Path, failures: Mapping[int, Any]) -> RankFailedError:
     """Choose among the records of the ranks and what torchrun saw of its processes, by global rank."""
     record = failure.first(folder)
     if record is not None and record.termination.code != ExitCode.TRANSIENT:
-        return _of_record(record)
+        return RankFailedError.of_record(record)
     rank, worst = min(failures.items(), key=lambda item: (_weight(item[1].exitcode), item[1].timestamp))
     if record is not None and (_weight(worst.exitcode) > 0 or worst.exitcode == ExitCode.TRANSIENT):
-        return _of_record(record)
+        return RankFailedError.of_record(record)
     code = worst.exitcode if worst.exitcode > 0 else 128 - worst.exitcode
     where = f"rank {rank} on {socket.gethostname()}"
     said = "" if worst.exitcode < 0 else _last_line(worst.message)
@@ -115,17 +96,11 @@ def _last_line(message: object) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _of_record(record: failure.RankFailure) -> RankFailedError:
-    termination = record.termination
-    message = f"rank {record.rank} on {socket.gethostname()}: {termination.message}"
-    return RankFailedError(message, code=termination.code, reason=termination.reason)
-
-
 def _of_signal(folder: Path, number: int) -> RankFailedError:
     """Say how a launcher that was told to stop ended: as its ranks did if they saved something, else by the signal."""
     record = failure.first(folder)
     if record is not None:
-        return _of_record(record)
+        return RankFailedError.of_record(record)
     return RankFailedError(
         f"torchrun on {socket.gethostname()}: {describe(128 + number)}", code=128 + number, reason="Terminated"
     )

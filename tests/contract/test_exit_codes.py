@@ -4,7 +4,6 @@ import sys
 from trainyard.contract import errors, exit_codes
 from trainyard.contract.exit_codes import ExitCode
 
-
 # Other packages subclass these too; the contract's own classes are what is meant.
 CLASSES = [cls for cls in errors.TrainyardError.__subclasses__() if cls.__module__ == errors.__name__]
 
