@@ -48,12 +48,17 @@ class Follower:
         self._tails: dict[tuple[str, str], tuple[str, LogTail]] = {}
 
     def read(self, steps: Sequence[Step], container: str | None = None) -> list[LogLine]:
-        """Give the new whole lines of these steps."""
+        """Give the new whole lines of these steps, up to some megabytes of each log."""
         for step in steps:
             for source, pod, name in sources(step, container):
                 if (pod, name) not in self._tails:
                     self._tails[pod, name] = (source, LogTail(self._log_path(pod, name), last=self._last))
         return [LogLine(source=source, text=text) for source, tail in self._tails.values() for text in tail.read()]
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether more was written than the last `read` gave."""
+        return any(tail.has_more for _, tail in self._tails.values())
 
     def close(self) -> list[LogLine]:
         """Give what is left of unfinished lines, and stop."""

@@ -7,37 +7,57 @@ the old one to its end first.
 import heapq
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 _CONTROL: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?")
 _TAIL_BLOCK_BYTES: Final = 65536
-_MOST_BYTES_AT_ONCE: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 20
+_MOST_BYTES_AT_ONCE: Final = 4 << 20
+"""A container may write faster than anybody can show; what follows its log must not grow with it."""
+_LONGEST_LINE_BYTES: Final = 32 << 20
+"""A longer line is shown in pieces."""
 
 
 def clean(line: str) -> str:
     """Take out control codes; of a progress bar that redraws itself its last picture stays."""
+    if line.isprintable():
+        return line
     line = line.rstrip("\r")
     return _CONTROL.sub("", line.rpartition("\r")[2])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogLines:
+    """The lines of a log, or its last ones, read anew by every loop over them; an absent file has none."""
+
+    path: Path
+    """The log."""
+    last: int | None = None
+    """Only so many lines of its end."""
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            if self.last is not None:
+                _seek_to_last(file, self.last)
+            lines: Iterable[bytes] = file if self.last is None else deque(file, self.last)
+            for line in lines:
+                yield line.removesuffix(b"\n").decode("utf-8", "replace")
+
+
 def read_lines(path: Path, *, last: int | None = None) -> list[str]:
-    """Read the lines of a log, or its last ones; an absent file has none."""
-    try:
-        with path.open("rb") as file:
-            if last is not None:
-                _seek_to_last(file, last)
-            text = file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return []
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines if last is None else lines[len(lines) - min(last, len(lines)) :]
+    """Read the lines of a log, or its last ones, at once."""
+    return list(LogLines(path=path, last=last))
 
 
 def _seek_to_last(file: BinaryIO, lines: int) -> None:
@@ -51,15 +71,16 @@ def _seek_to_last(file: BinaryIO, lines: int) -> None:
     file.seek(position)
 
 
-def interleave(logs: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, str]]:
+def interleave(logs: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, str]]:
     """Merge the logs of several steps by the times that their lines begin with, as (step, line).
 
     A line without a time belongs to the one before it. Steps whose lines have no times follow in the order given.
+    Lines are gone through twice.
     """
     return ((step, line) for _, _, step, line in heapq.merge(*(_timed(i, *log) for i, log in enumerate(logs))))
 
 
-def _timed(order: int, step: str, lines: list[str]) -> Iterator[tuple[tuple[str, int], int, str, str]]:
+def _timed(order: int, step: str, lines: Iterable[str]) -> Iterator[tuple[tuple[str, int], int, str, str]]:
     first = next((found.group() for found in map(_TIME.match, lines) if found), "")
     time = first
     for number, line in enumerate(lines):
@@ -77,9 +98,11 @@ class LogTail:
         self._last = last
         self._file: BinaryIO | None = None
         self._rest = b""
+        self.has_more = False
+        """Whether more was written than the last `read` gave."""
 
     def read(self) -> list[str]:
-        """Give the lines that were completed since the last call."""
+        """Give the lines that were completed since the last call, up to some megabytes of them."""
         lines: list[str] = []
         while True:
             if self._file is None:
@@ -94,7 +117,7 @@ class LogTail:
                 completed = completed[max(0, len(completed) - self._last) :]
                 self._last = None
             lines.extend(completed)
-            if not self._begun_anew():
+            if self.has_more or not self._begun_anew():
                 return lines
             lines.extend(self.close())
 
@@ -110,9 +133,18 @@ class LogTail:
     def _completed(self) -> list[str]:
         assert self._file is not None
         lines: list[str] = []
-        while block := self._file.read(_MOST_BYTES_AT_ONCE):
+        size = 0
+        self.has_more = False
+        while block := self._file.read(_BLOCK_BYTES):
             *done, self._rest = (self._rest + block).split(b"\n")
             lines.extend(line.decode("utf-8", "replace") for line in done)
+            if len(self._rest) > _LONGEST_LINE_BYTES:
+                lines.append(self._rest.decode("utf-8", "replace"))
+                self._rest = b""
+            size += len(block)
+            if size >= _MOST_BYTES_AT_ONCE and self._last is None:
+                self.has_more = True
+                break
         return lines
 
     def _begun_anew(self) -> bool:

@@ -97,14 +97,14 @@ def _print(
     watcher: Any, step: str | None, container: str | None, previous: bool, tail: int | None, out: _Output
 ) -> None:
     from trainyard.entrypoints.cli.follow import sources
-    from trainyard.entrypoints.cli.log_file import interleave, read_lines
+    from trainyard.entrypoints.cli.log_file import LogLines, interleave
 
     found = [source for one in _chosen(watcher.steps(), step) for source in sources(one, container)]
     if container is not None and not found:
         complain([f"no container {container!r} has been created yet"])
         raise typer.Exit(BAD_INPUT)
     written = [
-        (source, read_lines(watcher.job.log_path(pod, name, previous), last=tail)) for source, pod, name in found
+        (source, LogLines(path=watcher.job.log_path(pod, name, previous), last=tail)) for source, pod, name in found
     ]
     for source, line in interleave(written):
         out.line(source, line)
@@ -116,12 +116,12 @@ def _follow(watcher: Any, step: str | None, container: str | None, tail: int | N
 
     follower = Follower(watcher.job.log_path, last=tail)
     ended = False
-    while not ended:
+    while not ended or follower.has_more:
         ended = watcher.job.is_finished()  # Before reading: all lines of a finished job are there.
         for line in follower.read(_chosen(watcher.steps(), step), container):
             out.line(line.source, line.text)
         out.flush()
-        if not ended:
+        if not ended and not follower.has_more:
             time.sleep(_INTERVAL_SECONDS)
     for line in follower.close():
         out.line(line.source, line.text)

@@ -49,9 +49,11 @@ class Viewer:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(_INTERVAL_SECONDS):
+            while not self._stop.wait(0 if self._is_behind() else _INTERVAL_SECONDS):
                 self._show()
             self._show()
+            while self._is_behind():
+                self._show()
             self._view.close(self._watchers)
         except OSError:
             return  # Nobody reads any more, or the terminal has gone; the job goes on.
@@ -59,6 +61,9 @@ class Viewer:
             if os.environ.get(DEBUG):
                 raise
             sys.stderr.write(f"warning: the view ended, the job goes on: {type(error).__name__}: {error}\n")
+
+    def _is_behind(self) -> bool:
+        return any(watcher.is_behind for watcher in self._watchers)
 
     def _show(self) -> None:
         self._view.show(self._watchers, [watcher.look() for watcher in self._watchers])

@@ -92,6 +92,7 @@ class Watcher:
         self.job = job
         self._job_set: Mapping[str, Any] | None = None
         self._follower = Follower(job.log_path)
+        self._told: Look | None = None
         self._events_seen = 0
         self._losses: list[float] = []
         self._metrics: LogTail | None = None
@@ -102,13 +103,24 @@ class Watcher:
         """See what there is now, and what was written since the look before."""
         # In this order: a pod that is seen to have ended has written all its lines before.
         look = self.glance()
-        look = replace(look, lines=tuple(self._follower.read(look.steps)), events=look.events[self._events_seen :])
-        self._events_seen += len(look.events)
+        lines = tuple(self._follower.read(look.steps))
+        if self.is_behind and self._told is not None:
+            # It writes faster than it is shown: what happened after these lines is told after them.
+            look = replace(self._told, now=look.now, lines=lines, events=())
+        else:
+            look = replace(look, lines=lines, events=look.events[self._events_seen :])
+            self._events_seen += len(look.events)
+            self._told = look
         if look.warnings:
             self._notice = look.warnings[-1]
         if look.lines:
             self._last_line = look.lines[-1].source, clean(look.lines[-1].text)
         return look
+
+    @property
+    def is_behind(self) -> bool:
+        """Say whether there is more to see at once, without waiting for anything to happen."""
+        return self._follower.has_more
 
     def glance(self) -> Look:
         """See what there is now, without the logs; with all events."""

@@ -16,6 +16,7 @@ from trainyard.entrypoints.cli.log_file import LogTail, clean, interleave, read_
         ("windows\r", "windows"),
         ("\x1b]0;title\x07text\x07", "text"),
         ("tab\there", "tab\there"),
+        ("\x9b31mred", "31mred"),
     ],
 )
 def test_lines_are_shown_without_control_codes(raw: str, shown: str) -> None:
@@ -49,6 +50,31 @@ def test_following_gives_whole_lines_once(tmp_path: Path) -> None:
             file.flush()
             assert tail.read() == lines
     assert tail.close() == ["thr"]
+
+
+def test_a_flood_is_read_in_bounded_portions(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    line = "x" * 99
+    log.write_text(f"{line}\n" * 200_000)
+    tail = LogTail(log)
+    portions = [tail.read()]
+    while tail.has_more:
+        portions.append(tail.read())
+    assert sum(map(len, portions)) == 200_000
+    assert max(map(len, portions)) < 60_000
+    assert tail.close() == []
+
+
+def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    with log.open("wb") as file:
+        file.truncate(80 << 20)
+    tail = LogTail(log)
+    longest = 0
+    while (lines := tail.read()) or tail.has_more:
+        longest = max([longest, *map(len, lines)])
+    assert 0 < longest < 40 << 20
+    assert tail.close()
 
 
 def test_following_goes_on_in_the_file_of_the_next_attempt(tmp_path: Path) -> None:
