@@ -31,8 +31,9 @@ def all_reduce() -> None:
     distributed.init_process_group("gloo")
     value = torch.tensor([float(distributed.get_rank() + 1)])
     distributed.all_reduce(value)
-    print(f"rank={distributed.get_rank()} of {distributed.get_world_size()} sum={value.item()}", flush=True)
-    print(f"node={os.environ['GROUP_RANK']} local={os.environ['LOCAL_RANK']}", flush=True)
+    # One write for the whole of it: ranks share the log.
+    said = f"rank={distributed.get_rank()} of {distributed.get_world_size()} sum={value.item()}\n"
+    print(said + f"node={os.environ['GROUP_RANK']} local={os.environ['LOCAL_RANK']}\n", end="", flush=True)
     distributed.destroy_process_group()
 
 

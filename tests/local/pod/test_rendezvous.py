@@ -18,7 +18,8 @@ import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 value = torch.tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(value)
-print("sum", value.item(), "of", dist.get_world_size(), flush=True)
+# One write for the whole line: ranks share the log.
+print(f"sum {value.item()} of {dist.get_world_size()}\\n", end="", flush=True)
 dist.destroy_process_group()
 """
 # The command of the SDK's function trainer: the source in a heredoc, written to the working directory.
@@ -74,7 +75,7 @@ def test_two_jobs_of_two_nodes_of_two_processes_at_once(make_pod: Any, make_cont
     contexts = {job: make_context(*pods, job=job, isolation=isolation) for job, pods in jobs.items()}
     logs = run_all([*jobs["one"], *jobs["two"]], contexts, isolation)
     for log in logs:
-        assert log.count("sum 10.0 of 4") == 2
+        assert log.count("sum 10.0 of 4") == 2, log
 
 
 def test_a_rendezvous_given_as_a_flag(make_pod: Any, make_context: Any) -> None:
@@ -83,7 +84,8 @@ def test_a_rendezvous_given_as_a_flag(make_pod: Any, make_context: Any) -> None:
     script += "torchrun --rdzv_endpoint=flag-node-0-0.flag:29500 train.py"
     pods = nodes(make_pod, "flag", ["bash", "-c", script], master=False)
     logs = run_all(pods, {"flag": make_context(*pods, job="flag", isolation=isolation)}, isolation)
-    assert all(log.count("sum 10.0 of 4") == 2 for log in logs)
+    for log in logs:
+        assert log.count("sum 10.0 of 4") == 2, log
 
 
 def test_single_node_jobs_without_any_rendezvous_do_not_meet(make_pod: Any, make_context: Any) -> None:
@@ -91,4 +93,5 @@ def test_single_node_jobs_without_any_rendezvous_do_not_meet(make_pod: Any, make
     script = f"cat > train.py << 'EOM'\n{SUM}\nEOM\ntorchrun --nproc_per_node=2 train.py"
     pods = [make_pod(job=job, command=["bash", "-c", script]) for job in ("one", "two")]
     contexts = {pod.subdomain: make_context(pod, job=pod.subdomain, isolation=isolation) for pod in pods}
-    assert all(log.count("sum 3.0 of 2") == 2 for log in run_all(pods, contexts, isolation))
+    for log in run_all(pods, contexts, isolation):
+        assert log.count("sum 3.0 of 2") == 2, log
