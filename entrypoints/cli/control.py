@@ -73,7 +73,7 @@ def delete(
     jobs = []
     for name in dict.fromkeys(names):
         try:
-            jobs.append(find_job(name, namespace, state_dir))
+            jobs.append(find_job(name, namespace, state_dir, any_remains=True))
         except ConfigError:
             if not ignore_not_found:
                 raise

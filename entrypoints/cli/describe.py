@@ -73,7 +73,7 @@ def _head(job: Any, look: Any, terminal: Any) -> str:
 
     supervisor = job.supervisor()
     running = f"process {supervisor.pid}" if supervisor is not None and job.is_alive() else "nobody: it has ended"
-    reference = look.train_job.get("spec", {}).get("runtimeRef", {})
+    reference = (look.train_job.get("spec") or {}).get("runtimeRef") or {}
     progress = look.status.get("trainerStatus") or {}
     metrics = ", ".join(f"{m.get('name')} {m.get('value')}" for m in progress.get("metrics") or ())
     percent = progress.get("progressPercentage")
@@ -90,6 +90,7 @@ def _head(job: Any, look: Any, terminal: Any) -> str:
             ("Progress", ", ".join(part for part in ("" if percent is None else f"{percent} %", metrics) if part)),
             ("Run by", running),
             ("Folder", str(job.folder)),
+            ("Damaged", ", ".join(job.damaged())),
         ],
         terminal,
     )

@@ -10,9 +10,9 @@ def open_state(state_dir: str | None) -> StateDir:
     return StateDir(state_dir)
 
 
-def find_job(name: str, namespace: str | None, state_dir: str | None) -> JobState:
-    """Find a job; raises ConfigError with names near it when there is none."""
-    return open_state(state_dir).job(namespace or DEFAULT_NAMESPACE, name)
+def find_job(name: str, namespace: str | None, state_dir: str | None, *, any_remains: bool = False) -> JobState:
+    """Find a job, or `any_remains` of one; raises ConfigError with names near it when there is none."""
+    return open_state(state_dir).job(namespace or DEFAULT_NAMESPACE, name, any_remains=any_remains)
 
 
 def command_for(job: JobState, verb: str, *arguments: str) -> str:

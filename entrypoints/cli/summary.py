@@ -14,11 +14,11 @@ from trainyard.entrypoints.cli.terminal import Terminal, cut, duration
 from trainyard.entrypoints.cli.view import sparkline
 from trainyard.entrypoints.cli.watch import Look
 from trainyard.local.engine.blame import ContainerFailure, find_cause
-from trainyard.local.engine.status import REASON_STOPPED, REASON_SUPERVISOR_DIED
+from trainyard.local.engine.status import REASON_STATE_DAMAGED, REASON_STOPPED, REASON_SUPERVISOR_DIED
 from trainyard.local.store.state import JobState
 
 _LOG_LINES: Final = 12
-_NOBODY_FAILED: Final = (REASON_STOPPED, REASON_SUPERVISOR_DIED, names.REASON_DEADLINE_EXCEEDED)
+_NOBODY_FAILED: Final = (REASON_STOPPED, REASON_SUPERVISOR_DIED, REASON_STATE_DAMAGED, names.REASON_DEADLINE_EXCEEDED)
 """Reasons of a job's end that lie outside of its containers: these were ended, their logs tell nothing."""
 
 

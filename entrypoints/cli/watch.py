@@ -16,6 +16,7 @@ from trainyard.entrypoints.cli.outcome import loss_of, output_folders
 from trainyard.entrypoints.cli.state import command_for
 from trainyard.entrypoints.cli.steps import Step, parse_time, steps_of, to_view
 from trainyard.entrypoints.cli.view import FINISHED, SUSPENDED, JobView
+from trainyard.local.store.job_folder import PLAN
 from trainyard.local.store.state import JobState
 
 _PROGRESS_FIELDS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
@@ -132,7 +133,8 @@ class Watcher:
     def steps(self) -> tuple[Step, ...]:
         """List the steps as they are now."""
         if self._job_set is None:
-            self._job_set = next((one for one in self.job.plan() if one.get("kind") == names.JOBSET), {})
+            plan = [] if PLAN in self.job.damaged() else self.job.plan()
+            self._job_set = next((one for one in plan if one.get("kind") == names.JOBSET), {})
         return steps_of(self._job_set, self.job.pods())
 
     def close(self) -> list[LogLine]:

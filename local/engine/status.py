@@ -20,6 +20,7 @@ REASON_STOPPED: Final = "Stopped"
 REASON_INTERNAL: Final = "InternalError"
 """Ours: the executor itself failed."""
 REASON_SUPERVISOR_DIED: Final = "SupervisorDied"
+REASON_STATE_DAMAGED: Final = "StateDamaged"
 """Ours: the process that ran the job is gone and left no end."""
 _INITIALIZER_FIELDS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
 _MOST_CONDITION_CHARS: Final = 32768

@@ -25,6 +25,9 @@ def write_stream(documents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def read_stream(text: str) -> list[dict[str, Any]]:
-    """Read a YAML stream; empty documents are left out."""
+    """Read a YAML stream; empty documents are left out. Raises ValueError for what is no YAML."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [document for document in yaml.load_all(text, loader) if document is not None]
+    try:
+        return [document for document in yaml.load_all(text, loader) if document is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error

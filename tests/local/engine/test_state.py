@@ -113,3 +113,39 @@ def test_hidden_folders_are_no_jobs(folder, tmp_path):
 
 def test_removing_a_tree_that_is_not_there_is_nothing(tmp_path):
     remove_tree(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("content", [b"", b'{"status": {"ph', b"\xff\xfe\x00", b"[1]", b"null", b'{"status": [1]}'])
+@pytest.mark.parametrize(
+    "name", [files.STATUS, files.PODS, files.PLAN, files.TRAIN_JOB, files.EVENTS, files.SUPERVISOR]
+)
+def test_a_damaged_file_stops_no_reader_and_is_named(folder, tmp_path, name, content):
+    folder.write_yaml(files.PLAN, [{"kind": "JobSet"}])
+    folder.close()
+    (folder.path / name).write_bytes(content)
+    job = StateDir(tmp_path).jobs()[0]
+    status = job.status()["status"]
+    assert status["phase"] == "Failed" and job.is_finished()
+    assert all(isinstance(one, dict) for one in (*job.pods(), *job.events()))
+    if name in (files.STATUS, files.PODS):
+        assert job.damaged() == [name]
+    if name == files.STATUS:
+        assert status["conditions"][-1]["reason"] == "StateDamaged" and "status.json' is damaged" in status["message"]
+    job.delete()
+    assert not folder.path.exists()
+
+
+def test_remains_without_a_status_can_be_found_for_delete(folder, tmp_path):
+    folder.remove(files.STATUS)
+    folder.close()
+    with pytest.raises(ConfigError, match="no job"):
+        StateDir(tmp_path).job("default", "j")
+    StateDir(tmp_path).job("default", "j", any_remains=True).delete()
+    assert not folder.path.exists()
+
+
+def test_a_home_that_nobody_knows_is_said(monkeypatch):
+    with pytest.raises(ConfigError, match="set HOME or choose a place"):
+        StateDir("~nobody-of-this-name/state")
+    with pytest.raises(ConfigError, match="got nothing"):
+        StateDir("")
