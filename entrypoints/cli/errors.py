@@ -5,11 +5,13 @@
 `TRAINYARD_DEBUG=1` adds tracebacks.
 """
 
+import errno
 import functools
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
 
 import typer
 
@@ -66,16 +68,34 @@ def sentences(error: TrainyardError) -> list[str]:
 
 def complain(lines: list[str]) -> None:
     """Write errors to standard error, one line each."""
-    terminal = Terminal.of(sys.stderr, os.environ)
-    for line in lines:
-        terminal.print(f"{terminal.paint('error:', 'red', 'bold')} {line}")
+    _say("error:", "red", lines)
 
 
 def warn(lines: list[str]) -> None:
     """Write warnings to standard error, one line each."""
-    terminal = Terminal.of(sys.stderr, os.environ)
-    for line in lines:
-        terminal.print(f"{terminal.paint('warning:', 'yellow', 'bold')} {line}")
+    _say("warning:", "yellow", lines)
+
+
+def _say(head: str, color: str, lines: list[str]) -> None:
+    with outlived(sys.stderr):
+        terminal = Terminal.of(sys.stderr, os.environ)
+        for line in lines:
+            terminal.print(f"{terminal.paint(head, color, 'bold')} {line}")
+
+
+@contextmanager
+def outlived(stream: TextIO) -> Iterator[None]:
+    """Go on when a stream takes no more, so that the exit code says what was done, not whether somebody read of it."""
+    try:
+        yield
+        stream.flush()
+    except OSError as error:
+        # What is still buffered must not be tried again when Python ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        if stream is not sys.stderr and not isinstance(error, BrokenPipeError) and error.errno != errno.EIO:
+            complain([f"write the result: {error.strerror or error}"])
 
 
 def _debug() -> None:

@@ -6,6 +6,7 @@ dataset-initializer: succeeded after 1s
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from trainyard.entrypoints.cli.follow import LogLine
@@ -24,7 +25,7 @@ class LineView:
     def __init__(self, terminal: Terminal, *, several_jobs: bool) -> None:
         self._terminal = terminal
         self._several_jobs = several_jobs
-        self._states: dict[tuple[str, str], tuple[str, int]] = {}
+        self._states: dict[tuple[Path, str], tuple[str, int]] = {}
         self._colors: dict[str, str] = {}
 
     def show(self, watchers: Sequence[Watcher], looks: Sequence[Look]) -> None:
@@ -45,14 +46,14 @@ class LineView:
 
     def _suspended(self, watcher: Watcher, look: Look) -> list[str]:
         """Say how a job goes on that was suspended since the look before."""
-        key = (watcher.job.name, "")
+        key = (watcher.job.folder, "")
         before, self._states[key] = self._states.get(key), (look.phase, 0)
         text = how_to_resume(watcher.job, look)
         return [text] if text and before != self._states[key] else []
 
     def _changes(self, watcher: Watcher, step: Step, look: Look) -> tuple[str, str]:
         """Say that a step started, or ended, since the look before; empty where it did not."""
-        key = (watcher.job.name, step.name)
+        key = (watcher.job.folder, step.name)
         state_before, restarts_before = self._states.get(key, ("", 0))
         self._states[key] = (step.state, step.restarts)
         seconds = step.seconds(look.now)

@@ -3,6 +3,7 @@
 Importing this file must stay cheap: each command imports what it needs when it is called.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -72,6 +73,9 @@ for _name, _command in _COMMANDS.items():
 
 def main() -> None:
     """Run the command line and exit."""
+    # A stream that the caller has closed is None; what is said there goes nowhere.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A log line in another script must not end a command in an ASCII locale.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trainyard.entrypoints.cli.errors import BAD_INPUT, complain, warn
+from trainyard.entrypoints.cli.errors import BAD_INPUT, complain, outlived, warn
 from trainyard.entrypoints.cli.options import (
     Files,
     Namespace,
@@ -105,5 +105,6 @@ def run(
     if output is not Output.TABLE:
         from trainyard.entrypoints.cli.yaml import write_objects
 
-        write_objects([result.train_job for result in results], output.value)
+        with outlived(sys.stdout):
+            write_objects([result.train_job for result in results], output.value)
     raise typer.Exit(max(result.exit_code for result in results))

@@ -19,6 +19,7 @@ from trainyard.contract.errors import ConfigError, TrainyardError
 from trainyard.controller.api.problem import InvalidError, Problem
 from trainyard.controller.discovery import default_plugins
 from trainyard.controller.lint import lint
+from trainyard.entrypoints.cli.errors import outlived
 from trainyard.entrypoints.cli.load import Request, problems_of, read_input
 from trainyard.entrypoints.cli.summary import started, summarize
 from trainyard.entrypoints.cli.terminal import Terminal
@@ -106,12 +107,12 @@ def run_all(jobs: Sequence[Job], settings: Settings, terminal: Terminal, *, quie
     finally:
         if viewer is not None:
             viewer.end()
-    for state, result in zip(states, results, strict=True):
-        if not quiet:
-            terminal.print(_end(state, result, terminal))
-        elif result.exit_code:
-            errors = Terminal.of(sys.stderr, os.environ)
-            errors.print(_end(state, result, errors))
+    if quiet:
+        terminal = Terminal.of(sys.stderr, os.environ)
+    with outlived(terminal.stream):
+        for state, result in zip(states, results, strict=True):
+            if result.exit_code or not quiet:
+                terminal.print(_end(state, result, terminal))
     return results
 
 
@@ -134,8 +135,9 @@ def start_all(jobs: Sequence[Job], settings: Settings, terminal: Terminal, *, qu
                 state.delete()
             raise
     if not quiet:
-        for state in states:
-            terminal.print(started(state, terminal))
+        with outlived(terminal.stream):
+            for state in states:
+                terminal.print(started(state, terminal))
     return results
 
 

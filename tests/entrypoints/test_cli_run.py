@@ -365,3 +365,38 @@ def test_a_job_is_suspended_resumed_and_stopped_from_outside(trainyard: Callable
     assert "stopped on request" in stopped.stderr
     assert trainyard("resume", "held").returncode == 1
     assert trainyard("stop", "held").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "silencer",
+    [">&-", ">&- 2>&-", ">/dev/full", ">/dev/full 2>/dev/full", "| true; exit ${PIPESTATUS[0]}"],
+)
+def test_the_exit_code_is_the_jobs_also_when_nobody_can_read_of_it(
+    state: StateDir, tmp_path: Path, silencer: str
+) -> None:
+    if silencer.startswith(">/dev/full") and not Path("/dev/full").exists():
+        silencer = ">&-"
+    file = tmp_path / "job.yaml"
+    file.write_text(stream(job("unheard", "echo said")))
+    command = f"{TRAINYARD} run {file} --state-dir {state.path} {silencer}"
+    assert subprocess.run(["bash", "-c", command], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    assert state.job("default", "unheard").status()["status"]["phase"] == "Complete"
+
+
+def test_the_end_of_the_terminal_is_told_by_the_exit_code(state: StateDir, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(stream(job("hung-up", "echo ready; sleep 60")))
+    pid, master = run_on_a_terminal("run", str(file), "--state-dir", str(state.path))
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(master, 65536)
+    os.close(master)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
+    assert "SIGHUP" in state.job("default", "hung-up").status()["status"]["message"]
+
+
+def test_jobs_of_one_name_in_two_namespaces_are_told_apart(trainyard: Callable[..., Done]) -> None:
+    one, two = job("same", "sleep 0.3"), job("same", "sleep 0.3")
+    two["metadata"]["namespace"] = "two"
+    done = trainyard("run", "-", stdin=stream(one, two))
+    assert done.returncode == 0 and done.stdout.count("node-0: started") == 2
