@@ -9,9 +9,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from trainyard.contract import names
+from trainyard.contract.errors import ConfigError
 from trainyard.local.containers import launch
 from trainyard.local.containers.isolation import detect_isolation
 from trainyard.local.containers.launch import ContainerLaunch, ContainerProcess
@@ -23,6 +24,9 @@ from trainyard.local.pods.pod_instance import PodInstance
 from trainyard.local.pods.progress_server import ProgressReport, ProgressServer
 
 _INITIALIZERS = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
+
+MOST_PODS: Final = 4096
+"""Far more than a machine bears; a slip of the finger must not fill its memory before anything is checked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +123,11 @@ def open_machine(
     `manifest` is the JobSet that `job_set` was read from; Secrets and ConfigMaps are manifests.
     """
     environ = os.environ if environ is None else environ
+    count = sum(job.replicas * job.job.slots for job in job_set.replicated_jobs)
+    if count > MOST_PODS:
+        raise ConfigError(
+            f"job {job_set.name!r}: {count} pods, and one machine runs at most {MOST_PODS}; lower spec.trainer.numNodes"
+        )
     pods = list(all_pods(job_set))
     relay = ProgressRelay()
     progress = ProgressServer(job_set.namespace, job_set.name, relay)

@@ -60,6 +60,8 @@ class Record:
             if self._timer is None:
                 self._timer = self._loop.call_later(wait, self._pause_is_over)
             return
+        if final:
+            self._folder.release()
         self._stale = False
         snapshot, before = look(), self._written
         if snapshot == before:
@@ -68,6 +70,8 @@ class Record:
             if before is None or before.pods != snapshot.pods:
                 self._folder.write_json(files.PODS, snapshot.pods)
             self._folder.write_json(files.STATUS, snapshot.train_job)
+            if strict:
+                self._folder.reserve()
         except OSError:
             if strict:
                 raise

@@ -19,6 +19,7 @@ a crash left behind before the first container; the next run of that name takes 
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,10 @@ CONTROL: Final = "control"
 STATUS: Final = "status.json"
 PODS: Final = "pods.json"
 EVENTS: Final = "events.jsonl"
+
+RESERVE: Final = ".reserve"
+_RESERVE_BYTES: Final = 256 * 2**10
+"""Kept from the disk for the last word on the job: its status must not be lost to a disk that its output filled."""
 
 LEAST_FREE_BYTES: Final = 64 * 2**20
 """A run does not start with less free space in the state directory."""
@@ -61,9 +66,10 @@ class JobFolder:
 
         `replace` moves a finished job of the name out of the way, until `keep` or `discard` decide.
         """
-        made = [parent for parent in path.parents if not parent.exists()]
+        made: list[Path] = []
         replaced = None
         try:
+            made = [parent for parent in path.parents if not parent.exists()]
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             check_free_space(path.parent)
             if (path / STATUS).exists():
@@ -114,6 +120,14 @@ class JobFolder:
         """Write down that this process runs the job."""
         self.write_json(SUPERVISOR, ProcessIdentity.current().to_dict())
 
+    def reserve(self) -> None:
+        """Take some disk space for what is written last, when there is no other."""
+        self._write(RESERVE, os.urandom(_RESERVE_BYTES))
+
+    def release(self) -> None:
+        """Give the reserved space free, for what is written last."""
+        self.remove(RESERVE)
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
@@ -142,9 +156,13 @@ class JobFolder:
         target = self.path / name
         partial = target.with_name(f".{name}.partial")
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        partial.replace(target)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+            partial.replace(target)
+        except OSError:
+            partial.unlink(missing_ok=True)  # What is half written would take the space that is missing.
+            raise
 
 
 def _lock(path: Path) -> int:
@@ -189,12 +207,19 @@ def _is_same_file(fd: int, path: Path) -> bool:
 
 def _move_away(path: Path, *, replace: bool) -> Path:
     """Move a job of the same name aside; raises ConfigError when it runs, or is not to be replaced."""
-    os.close(_lock(path))
-    if not replace:
-        raise ConfigError(f"job {path.name!r} exists in {str(path)!r}; {_how_to_delete(path)}, or run with --replace")
-    aside = path.with_name(f".replaced-{path.name}-{os.getpid()}-{time.monotonic_ns()}")
-    path.rename(aside)
-    return aside
+    lock_fd = _lock(path)
+    try:
+        if not replace:
+            raise ConfigError(
+                f"job {path.name!r} exists in {str(path)!r}; {_how_to_delete(path)}, or run with --replace"
+            )
+        if not _is_same_file(lock_fd, path / LOCK):
+            raise ConfigError(f"job {path.name!r} in {str(path)!r} was replaced by somebody else at this moment")
+        aside = path.with_name(f".replaced-{path.name}-{os.getpid()}-{time.monotonic_ns()}")
+        path.rename(aside)  # While it is locked: whoever else replaces it must not move the new one.
+        return aside
+    finally:
+        os.close(lock_fd)
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:
@@ -234,8 +259,14 @@ def remove_tree(path: Path) -> None:
 
 
 def _how_to_delete(path: Path) -> str:
-    namespace = "" if path.parent.name == "default" else f" --namespace {path.parent.name}"
-    return f"delete it with `trainyard delete {path.name}{namespace}`"
+    from trainyard.local.store.state import DEFAULT_NAMESPACE, default_state_dir
+
+    words = ["trainyard", "delete", path.name]
+    if path.parent.name != DEFAULT_NAMESPACE:
+        words += ["--namespace", path.parent.name]
+    if path.parent.parent != default_state_dir():
+        words += ["--state-dir", str(path.parent.parent)]
+    return f"delete it with `{shlex.join(words)}`"
 
 
 def _unwritable(error: OSError, path: Path) -> TrainyardError:

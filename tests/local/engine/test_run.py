@@ -1,7 +1,9 @@
 """`run` with the real parts: plan, pods, processes, state folder; what is wrong leaves nothing behind."""
 
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -346,3 +348,31 @@ def test_a_file_with_job_and_runtime_runs(tmp_path):
     (folder / "b.json").write_text(json.dumps(runtime()))
     result = run(folder, state_dir=tmp_path / "state", isolation="mapped")
     assert result.exit_code == 0
+
+
+def test_far_too_many_nodes_are_refused_at_once(start, jobs):
+    with pytest.raises(ConfigError, match="99999999 pods, and one machine runs at most 4096"):
+        start("true", spec={"trainer": {"numNodes": 99_999_999}})
+    assert jobs.jobs() == []
+
+
+def test_the_end_is_written_down_also_when_the_output_has_filled_the_disk(start, jobs, monkeypatch):
+    write = job_folder.JobFolder._write
+
+    def write_on_a_full_disk(folder, name, data):
+        if (folder.path / "pods" / "j-node-0-0").exists() and (folder.path / job_folder.RESERVE).exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(folder, name, data)
+
+    monkeypatch.setattr(job_folder.JobFolder, "_write", write_on_a_full_disk)
+    assert start("exit 74").exit_code == 1
+    job = jobs.job("default", "j")
+    assert "exit code 74" in job.status()["status"]["message"]
+    assert job.pods()[0]["containers"][0]["exitCode"] == 74
+    assert not (job.folder / job_folder.RESERVE).exists()
+
+
+def test_how_to_delete_names_the_state_directory(start, jobs):
+    start("true")
+    with pytest.raises(ConfigError, match=f"trainyard delete j --state-dir {re.escape(str(jobs.path))}"):
+        start("true")
