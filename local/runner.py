@@ -27,6 +27,7 @@ from trainyard.controller.runtimes import find_runtime
 from trainyard.local.engine.engine import Engine
 from trainyard.local.engine.job_set_spec import read_job_set
 from trainyard.local.engine.observer import Observer
+from trainyard.local.engine.signals import caught
 from trainyard.local.engine.timing import Timing
 from trainyard.local.machine import LocalMachine, RunRequest, open_machine
 from trainyard.local.pods.storage_uri import localize_document, localize_train_job
@@ -109,38 +110,39 @@ def run(
     request = RunRequest(devices=devices, images=tuple(images), isolation=isolation, allow_host_paths=allow_host_paths)
     jobs = StateDir(state_dir)
     sweep(jobs.path)
-    folder = JobFolder.create(jobs.folder(planned.namespace, planned.name), replace=replace)
-    machine: LocalMachine | None = None
-    try:
-        _write(folder, job, planned)
-        machine = open_machine(
-            planned.job_set,
-            job_set,
-            folder=folder.path,
-            request=request,
-            secrets=(*job.secrets, *_of_kind(planned, "Secret")),
-            config_maps=(*job.config_maps, *_of_kind(planned, "ConfigMap")),
-        )
-        machine.check()
-        warnings = (*planned.warnings, *machine.messages)
-        for warning in warnings:
-            if on_warning is not None:
-                on_warning(warning)
-        if on_checked is not None:
-            on_checked()
-        if detach:
-            machine.close()
-            stored = {**request.to_dict(), "configMaps": list(job.config_maps), "warnings": list(warnings)}
-            folder.write_json(files.REQUEST, stored)
-            started = start_supervisor(folder)
-            return _result(planned, folder, started, exit_code=0, warnings=warnings)
-    except BaseException as error:
-        if machine is not None:
-            machine.close()
-        folder.discard()
-        if isinstance(error, OSError):
-            raise from_os_error(error, f"prepare job {planned.name!r} in {str(folder.path)!r}") from error
-        raise
+    with caught((signal.SIGTERM, signal.SIGHUP), _leave):
+        folder = JobFolder.create(jobs.folder(planned.namespace, planned.name), replace=replace)
+        machine: LocalMachine | None = None
+        try:
+            _write(folder, job, planned)
+            machine = open_machine(
+                planned.job_set,
+                job_set,
+                folder=folder.path,
+                request=request,
+                secrets=(*job.secrets, *_of_kind(planned, "Secret")),
+                config_maps=(*job.config_maps, *_of_kind(planned, "ConfigMap")),
+            )
+            machine.check()
+            warnings = (*planned.warnings, *machine.messages)
+            for warning in warnings:
+                if on_warning is not None:
+                    on_warning(warning)
+            if on_checked is not None:
+                on_checked()
+            if detach:
+                machine.close()
+                stored = {**request.to_dict(), "configMaps": list(job.config_maps), "warnings": list(warnings)}
+                folder.write_json(files.REQUEST, stored)
+                started = start_supervisor(folder)
+                return _result(planned, folder, started, exit_code=0, warnings=warnings)
+        except BaseException as error:
+            if machine is not None:
+                machine.close()
+            folder.discard()
+            if isinstance(error, OSError):
+                raise from_os_error(error, f"prepare job {planned.name!r} in {str(folder.path)!r}") from error
+            raise
     folder.keep()
     engine = Engine(
         folder=folder,
@@ -160,6 +162,11 @@ def run(
         folder.close()
     final = engine.snapshot().train_job
     return _result(planned, folder, final, exit_code=_exit_code(engine), warnings=warnings)
+
+
+def _leave(signum: int) -> None:
+    """End this process, undoing what was prepared, as Ctrl-C does by itself."""
+    raise SystemExit(SIGNAL_EXIT_BASE + signum)
 
 
 def _exit_code(engine: Engine) -> int:

@@ -110,9 +110,9 @@ def run_all(jobs: Sequence[Job], settings: Settings, terminal: Terminal, *, quie
     if quiet:
         terminal = Terminal.of(sys.stderr, os.environ)
     with outlived(terminal.stream):
-        for state, result in zip(states, results, strict=True):
+        for result in results:
             if result.exit_code or not quiet:
-                terminal.print(_end(state, result, terminal))
+                terminal.print(_end(JobState(result.folder), result, terminal))
     return results
 
 
@@ -195,7 +195,7 @@ def _run_together(
             checked.abort()
 
     threads = [threading.Thread(target=partial(run_one, index), name=state.name) for index, state in enumerate(states)]
-    with _stopping(states) as stopped_by:
+    with _stopping(states, checked) as stopped_by:
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -204,6 +204,8 @@ def _run_together(
     if errors:
         raise _joined(errors)
     done = [result for result in results if result is not None]
+    if stopped_by and not done:
+        raise SystemExit(128 + stopped_by[0])
     return [replace(result, exit_code=128 + stopped_by[0]) for result in done] if stopped_by else done
 
 
@@ -216,12 +218,14 @@ def _joined(errors: Sequence[BaseException]) -> BaseException:
 
 
 @contextmanager
-def _stopping(states: Sequence[JobState]) -> Iterator[list[int]]:
+def _stopping(states: Sequence[JobState], checked: threading.Barrier) -> Iterator[list[int]]:
     """Let signals stop all jobs, a second one without waiting; gives the signals that came."""
     came: list[int] = []
 
     def stop(signum: int, _: FrameType | None) -> None:
         came.append(signum)
+        if len(came) == 1:
+            checked.abort()  # Those that have not started yet do not.
         for state in states:
             state.stop()
 

@@ -376,3 +376,12 @@ def test_how_to_delete_names_the_state_directory(start, jobs):
     start("true")
     with pytest.raises(ConfigError, match=f"trainyard delete j --state-dir {re.escape(str(jobs.path))}"):
         start("true")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_before_the_start_leaves_nothing_and_keeps_the_replaced_job(start, jobs, signum):
+    start("echo first")
+    with pytest.raises((SystemExit, KeyboardInterrupt)):
+        start("echo second", replace=True, on_checked=lambda: signal.raise_signal(signum))
+    assert [folder.name for folder in (jobs.path / "default").iterdir()] == ["j"]
+    assert jobs.job("default", "j").log_path("j-node-0-0", "node").read_text() == "first\n"
