@@ -86,3 +86,8 @@ def test_a_map_of_an_unknown_name_is_a_config_error() -> None:
 def test_no_rows_at_all_is_an_error() -> None:
     with pytest.raises(BadDataError):
         made([])
+
+
+def test_empty_files_are_said_to_be_empty() -> None:
+    with pytest.raises(BadDataError, match="hold no rows"):
+        pairs([], [], column_map={}, system_prompt=None)

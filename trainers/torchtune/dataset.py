@@ -118,8 +118,9 @@ def batches(dataset: Dataset, rows: np.ndarray, batch_size: int, *, fill: int, d
 def _batch(dataset: Dataset, rows: np.ndarray, fill: int, device: torch.device) -> Batch:
     lengths = dataset.starts[rows + 1] - dataset.starts[rows]
     width = int(lengths.max()) - 1
-    tokens = np.full((len(rows), width), fill, dtype=np.int64)
-    asked, targets = [], []
+    tokens: np.ndarray = np.full((len(rows), width), fill, dtype=np.int64)
+    asked: list[np.ndarray] = []
+    targets: list[np.ndarray] = []
     for place, row in enumerate(rows):
         ids = dataset.ids[dataset.starts[row] : dataset.starts[row + 1]]
         first = dataset.asked_from[row]

@@ -96,6 +96,8 @@ def pairs(
 
     Raises BadDataError when the columns make no known shape, or no row at all can be used.
     """
+    if not rows:
+        raise BadDataError("dataset: the data files hold no rows; expected at least one")
     shape = recognise(columns, column_map)
     response_name = shape.required[-1]
     names = {name: column_map.get(name, name) for name in (*shape.required, *shape.optional)}

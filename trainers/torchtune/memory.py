@@ -143,20 +143,20 @@ def check(needed: Estimate, config: Config, shape: ModelShape, device: torch.dev
     free = available(device)
     if needed.total * sharing <= free:
         return
-    lower = []
+    advice = []
     if needed.activations > needed.total // 4:
-        lower.append(f"batch_size (now {config.batch_size}) or tokenizer.max_seq_len")
+        advice.append(f"lower batch_size (now {config.batch_size}) or tokenizer.max_seq_len")
         if not config.enable_activation_checkpointing:
-            lower.append("set enable_activation_checkpointing=True")
+            advice.append("set enable_activation_checkpointing=True")
     if config.model is None:
-        lower.append("train an adapter instead (a lora recipe or LORA_CONFIG)")
+        advice.append("train an adapter instead (a lora recipe or LORA_CONFIG)")
     elif not config.model.quantize_base:
-        lower.append("set model.quantize_base=True")
+        advice.append("set model.quantize_base=True")
     if config.dtype != "bf16":
-        lower.append("use dtype=bf16")
+        advice.append("use dtype=bf16")
     where = "on this machine" if device.type == "cpu" else f"on {device}"
     times = f", times {sharing} processes" if sharing > 1 else ""
     raise OutOfMemoryError(
         f"a {shape.family} model of {shape.parameter_count():,} parameters needs about {needed.describe()}{times}, and "
-        f"{_gib(free)} GiB are free {where}; lower {', or '.join(lower) or 'the size of the model'}"
+        f"{_gib(free)} GiB are free {where}; {', or '.join(advice) or 'take a smaller model'}"
     )
