@@ -11,6 +11,7 @@ Every entrypoint of ours hands its work to `run_to_exit`, which never returns:
 | TrainyardError                | the error's own               | its class, `SourceNotFound`   |
 | OSError                       | `contract.errors.from_os_error` | that class                  |
 | MemoryError                   | 71                            | OutOfMemory                   |
+| a library of an extra missing | 78                            | LibraryMissing                |
 | SIGTERM                       | 75, within a second           | Terminated                    |
 | Ctrl-C                        | 130                           | Interrupted                   |
 | nobody reads our output       | 141, silently                 | BrokenPipe                    |
@@ -40,6 +41,10 @@ Main = Callable[[Mapping[str, str], Sequence[str]], str | None]
 
 STOP_WITHIN_SECONDS: Final = 0.8
 """After SIGTERM the work has this long to unwind; then the process ends all the same."""
+_EXTRA_OF_LIBRARY: Final = dict.fromkeys(
+    ("torch", "torchtune", "torchao", "safetensors", "tokenizers", "pyarrow", "numpy", "matplotlib"), "torchtune"
+)
+"""Library to the extra of ours that brings it."""
 _INTERRUPTED: Final = 128 + signal.SIGINT
 _BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
@@ -110,6 +115,11 @@ def _of_exception(error: BaseException) -> TerminationMessage:
         return TerminationMessage(code=int(ExitCode.OUT_OF_MEMORY), reason="OutOfMemory", message=text, retryable=False)
     if isinstance(error, BrokenPipeError) and _output_is_gone():
         return TerminationMessage(code=_BROKEN_PIPE, reason="BrokenPipe", message="output closed", retryable=False)
+    if isinstance(error, ModuleNotFoundError):
+        library = (error.name or "").partition(".")[0]
+        if extra := _EXTRA_OF_LIBRARY.get(library):
+            text = f"this Python environment has no {library}; install it with: pip install 'trainyard[{extra}]'"
+            return TerminationMessage(code=int(ExitCode.CONFIG), reason="LibraryMissing", message=text, retryable=False)
     if isinstance(error, OSError):
         place = f"use {os.fspath(error.filename)!r}" if isinstance(error.filename, str | bytes) else "run"
         return TerminationMessage.from_error(from_os_error(error, place))

@@ -98,6 +98,13 @@ def test_foreign_exceptions_map_to_the_contract(tmp_path: Path, body: str, code:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_missing_library_names_the_extra_that_brings_it(tmp_path: Path) -> None:
+    ended = run(tmp_path, "sys.modules['torch'] = None; import torch")
+    assert (ended.code, ended.message["reason"]) == (78, "LibraryMissing")
+    assert "pip install 'trainyard[torchtune]'" in ended.message["message"]
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_wrong_log_format_is_a_configuration_error(tmp_path: Path) -> None:
     ended = run(tmp_path, "pass", LOG_FORMAT="xml")
     assert ended.code == 78
