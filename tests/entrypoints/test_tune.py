@@ -152,6 +152,7 @@ def test_sigterm_finishes_the_step_and_keeps_the_adapter(inputs: Path, tmp_path:
     assert f"stopped after step {step} of" in termination["message"]
     assert (output / "checkpoints" / f"step-{step}" / "adapter_model.safetensors").is_file()
     assert not (output / "adapter").exists()
+    assert (output / "loss.png").is_file()
 
 
 def test_a_killed_rank_ends_the_job_with_its_signal(inputs: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 
 from trainyard.contract import paths
+from trainyard.contract.errors import TransientError
 from trainyard.trainers.torchtune import memory, output, picture
 from trainyard.trainers.torchtune.config import Config
 from trainyard.trainers.torchtune.derived import Derived
@@ -77,8 +78,8 @@ def reporting(
 ) -> Iterator[Callable[[int, float, StepFigures], None]]:
     """Give the function to call after each step with its number, learning rate and figures.
 
-    Writes config.yaml at the start, metrics.jsonl as it goes, loss.png now and then and at a good end. Processes other
-    than the first get a function that does nothing.
+    Writes config.yaml at the start, metrics.jsonl as it goes, loss.png now and then, at a good end, and when stopped.
+    Processes other than the first get a function that does nothing.
     """
     if not group.is_first:
         yield lambda *_: None
@@ -124,6 +125,9 @@ def reporting(
         _log.info("trained and written in %s", clock(round(time.monotonic() - began)))
         picture.draw(metrics.steps, metrics.losses, title, folder / paths.LOSS_PICTURE)
         progress.done(metrics.losses[-1])
+    except TransientError:  # Told to stop: what was reached deserves its picture too.
+        picture.draw(metrics.steps, metrics.losses, title, folder / paths.LOSS_PICTURE)
+        raise
     finally:
         metrics.close()
         progress.close()
